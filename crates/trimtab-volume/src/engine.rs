@@ -240,11 +240,17 @@ impl Engine {
         self.ring.push(&self.wake, Io::WaitReadable, TAG_WAKE)?;
         while self.is_open || !self.is_idle() {
             let timer = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
-            let next_window = self.tasks.next(&self.shared.regions());
+            let next_window = self.next_window();
             self.ring.wait(timer.min(self.next_round).min(next_window))?;
             self.turn()?;
         }
         Ok(())
+    }
+
+    /// When the next window may begin.
+    fn next_window(&self) -> Nanos {
+        let is_able = self.is_open && !self.has_failed() && self.redundancy() > 0;
+        if is_able { self.tasks.next(&self.shared.regions()) } else { Nanos::MAX }
     }
 
     /// Handles all that has happened.

@@ -21,6 +21,30 @@
 //! The write hole of RAID 5 and 6 is md's own with a bitmap: if the machine stops while a stripe is
 //! written and a member is lost before the stripe is resynchronised, what the stripe has on that
 //! member may be wrong (docs/array-devices.md).
+//!
+//! ```no_run
+//! use std::sync::atomic::AtomicBool;
+//! use trimtab_volume::{Helper, Origin, PolicyKind, RunDirectory, Server, Spec, assist};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // The server runs this program again for jobs that it must not do itself.
+//! if std::env::args().nth(1).as_deref() == Some("assist") {
+//!     return Ok(assist()?);
+//! }
+//! let spec = Spec {
+//!     name: "mine".to_owned(),
+//!     members: ["a", "b", "c"].map(|disk| format!("/var/tmp/{disk}.img").into()).to_vec(),
+//!     origin: Origin::Create { level: 5, chunk: 64 << 10, assume_clean: false, force: false },
+//!     policy: PolicyKind::Adaptive,
+//!     rate: 200 << 20,
+//! };
+//! let helper = Helper::new(std::env::current_exe()?, ["assist"]);
+//! let server = Server::start(&RunDirectory::from_environment(), &spec, helper)?;
+//! println!("{}", server.device().display());
+//! server.serve(&AtomicBool::new(false))?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod assemble;
 mod buffers;
@@ -47,4 +71,4 @@ pub use spec::{ArrayInfo, ArrayStatus, Origin, PolicyKind, RunDirectory, Spec};
 pub use stat::{MemberStat, Stat, WithoutPolicy};
 pub use tasks::Check;
 #[doc(no_inline)]
-pub use trimtab_serve::{Error, Helper};
+pub use trimtab_serve::{Error, Helper, assist};

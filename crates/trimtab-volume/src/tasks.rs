@@ -187,6 +187,11 @@ impl Tasks {
         }
     }
 
+    /// Gives up a window whose work has not begun.
+    pub(crate) fn withdraw(&mut self) {
+        self.window = self.window.take().filter(|window| window.is_sent);
+    }
+
     /// Whether a window's writes in flight have ended.
     pub(crate) fn is_quiet(&self, stripes: &Range<u64>) -> bool {
         self.writes.iter().all(|write| !overlap(&write.1, stripes))

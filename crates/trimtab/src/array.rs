@@ -69,6 +69,6 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Check(args) => check::run(&args),
         Command::Stop(args) => stop::run(&args),
         Command::Serve => serve::run(),
-        Command::Assist => Ok(trimtab_emu::assist()?),
+        Command::Assist => Ok(trimtab_volume::assist()?),
     }
 }

@@ -252,6 +252,41 @@ fn member_that_does_not_write_is_failed_for_good() {
     arrays.done(&["stop", "some"], &[]);
 }
 
+/// Writes fail, nothing hangs, and what was written before is there when the members are back.
+#[test]
+fn too_many_failures_end_writes_and_keep_data() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let drives =
+        ["ill", "worse"].map(|name| arrays.bench.create(name, &["--size", "64M", "--lead", "0us"]));
+    let members = [&drives[..], &arrays.files(&["a"], 64)[..]].concat();
+    let device = arrays.done(&["create", "ends", "--level", "5", "--assume-clean"], &members);
+    let disk = open_direct(&device);
+    for block in 0..64 {
+        write_block(&disk, block, block + 1).unwrap();
+    }
+    for name in ["ill", "worse"] {
+        arrays.bench.done(&["fault", name, "error", "--writes", "--for", "10m"]);
+    }
+    // What the one does not write is in the parity, until the superblock of the other cannot be
+    // written either.
+    let first = write_block(&disk, 0, 100);
+    assert!(write_block(&disk, 40, 100).is_err());
+    assert_eq!(arrays.stat("ends")["state"], "failed");
+    drop(disk);
+    arrays.done(&["stop", "ends"], &[]);
+    for name in ["ill", "worse"] {
+        arrays.bench.done(&["fault", name, "clear"]);
+    }
+    let device = arrays.done(&["assemble", "ends", "--force"], &members);
+    let disk = open_direct(&device);
+    assert!(first.is_err() || read_block(&disk, 0).unwrap() == 100);
+    for block in (1..64).filter(|&block| block != 40) {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 1, "block {block}");
+    }
+    drop(disk);
+    arrays.done(&["stop", "ends"], &[]);
+}
+
 #[test]
 fn reads_go_around_a_member_that_stalls() {
     let Some(arrays) = Arrays::new(&[]) else { return };

@@ -101,6 +101,8 @@ impl Engine {
         let is_busy = {
             let regions = self.shared.regions();
             if self.redundancy() == 0 || self.has_failed() {
+                // Writes that wait for it fail like the others.
+                self.tasks.withdraw();
                 return;
             }
             if !self.tasks.has_window()

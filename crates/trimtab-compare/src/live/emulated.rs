@@ -5,6 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use trimtab_block::BlockDevice;
+use trimtab_device::DriveProfile;
 use trimtab_emu::{Drive, Fill, RunDirectory, Spec};
 use trimtab_io::{LatencyHistogram, Nanos, Op};
 use trimtab_record::{Recorder, RecorderOptions};
@@ -55,10 +56,15 @@ pub struct Emulated<'a> {
 
 /// The emulated drives that a scenario describes.
 pub fn drive_specs(comparison: &Comparison, seed: u64) -> impl Iterator<Item = Spec> {
-    comparison.wanted_drives().enumerate().map(move |(number, wanted)| Spec {
-        seed: Comparison::drive_seed(seed, number),
-        fill: Fill { share: wanted.fill, overwrites: wanted.overwrites },
-        ..Spec::new(format!("compare-{}-{number}", std::process::id()), wanted.profile.clone())
+    comparison.wanted_drives().enumerate().map(move |(number, wanted)| {
+        let name = format!("compare-{}-{number}", std::process::id());
+        let seed = Comparison::drive_seed(seed, number);
+        let mut spec = Spec { seed, ..Spec::new(name, wanted.profile.clone()) };
+        // A disk has nothing to fill.
+        if let DriveProfile::Flash(_) = wanted.profile {
+            spec.fill = Fill { share: wanted.fill, overwrites: wanted.overwrites };
+        }
+        spec
     })
 }
 

@@ -63,9 +63,19 @@ impl Content {
         let bytes = strips.span * members;
         if strips.read.len() < bytes {
             strips.read.resize(bytes, 0);
-            strips.parity.resize(bytes, 0);
         }
         strips
+    }
+
+    /// A part is over ([`Action::PartDone`](crate::Action::PartDone)): much memory is given back, what
+    /// is usual is kept for the next part with its number.
+    pub fn finished(&mut self, part: u32) {
+        const KEPT: usize = 1 << 20;
+        if let Some(strips) = self.parts.get_mut(part as usize)
+            && strips.read.len() + strips.parity.len() > KEPT
+        {
+            *strips = Strips::default();
+        }
     }
 
     /// Where a member's data are read to, if the planner still [awaits](crate::Planner::awaits) them.
@@ -175,6 +185,9 @@ impl Content {
         let range = |member: usize| strips.range(member, row.offset, length);
         let ranges: Vec<_> = (0..layout.members()).map(range).collect();
         let Strips { read, parity, .. } = strips;
+        if parity.len() < read.len() {
+            parity.resize(read.len(), 0);
+        }
         let new = |index: usize| {
             let member = Member(layout.data_member(stripe, index) as u8);
             let is_written = row.user.has(member);

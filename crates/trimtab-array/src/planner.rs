@@ -24,6 +24,7 @@ mod counts;
 mod locks;
 mod part;
 mod read;
+mod rebuild;
 mod row;
 mod write;
 
@@ -110,6 +111,10 @@ pub struct Planner {
     /// Strips from which the others of a row can be computed.
     needed: u32,
     lost: Members,
+    /// The lost member that is being rebuilt, and the stripes from the first on that it has again.
+    rebuilding: Option<(Member, u64)>,
+    /// Parts that write something again.
+    refreshing: u32,
     /// By part, for those that members have refused.
     busy: Vec<BusyUntil>,
     users: InFlightTable<User>,
@@ -140,6 +145,8 @@ impl Planner {
             members: Members::first(layout.members()),
             needed,
             lost: Members::NONE,
+            rebuilding: None,
+            refreshing: 0,
             busy: Vec::new(),
             users: InFlightTable::default(),
             parts: InFlightTable::default(),
@@ -197,6 +204,7 @@ impl Planner {
     /// answered.
     pub fn lose(&mut self, member: Member) {
         self.lost = self.lost.and(Members::one(member));
+        self.rebuilding = self.rebuilding.filter(|rebuilding| rebuilding.0 != member);
     }
 
     /// The next action that the events so far have caused: to be carried out before the next event.
@@ -243,12 +251,13 @@ impl Planner {
     fn refresh(&mut self) {
         let bytes = self.layout.chunk().min(REFRESH);
         let Some(member) = self.policy.refresh(self.now, bytes) else { return };
-        if self.lost.has(member) || self.layout.level() == Level::Raid0 {
+        let stripe = self.next_refreshed;
+        if self.lost_in(stripe).has(member) || self.layout.level() == Level::Raid0 {
             return;
         }
-        let stripe = self.next_refreshed;
         self.next_refreshed = (stripe + 1) % self.layout.stripes();
         self.counts.refreshed += 1;
+        self.refreshing += 1;
         let mut rows = [Row::default(); MOST_ROWS];
         rows[0] = Row::refreshed(bytes as u32, member);
         let piece = Piece::of_stripe(&self.layout, stripe, bytes);
@@ -309,7 +318,7 @@ impl Planner {
         let piece = Piece::of_flush(&self.layout);
         let part = self.new_part(user, Op::Flush, piece, Default::default(), 0);
         self.parts[part].stage = Stage::Writing;
-        let targets = self.members.without(self.lost);
+        let targets = self.members.without(self.gone());
         if targets.is_empty() {
             self.finish(part, Outcome::Error);
         }
@@ -440,6 +449,7 @@ impl Planner {
             _ => self.actions.push_back(Action::Cancel(part)),
         }
         if user == NOBODY {
+            self.refreshing -= 1;
             return;
         }
         self.actions.push_back(Action::PartDone(part));
@@ -500,7 +510,7 @@ impl Planner {
             stripe: of.piece.start.stripe,
             begun: of.begun,
             members: self.members,
-            failed: of.failed.and(self.lost),
+            failed: of.failed.and(self.lost_in(of.piece.start.stripe)),
             refused: of.refused,
             needed: self.needed,
             of_user: of.op == Op::Read,

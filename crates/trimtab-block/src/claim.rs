@@ -26,11 +26,13 @@ mod holder;
 mod loops;
 mod mounts;
 mod number;
+mod signature;
 mod survey;
 mod swaps;
 
 pub use exclusive::{Claim, ClaimError};
-pub use holder::{Holder, InUse, Part};
+pub use holder::{Holder, InUse, Part, Served};
 pub use loops::{Backing, backing_of};
 pub use mounts::{FileSystem, mounted_here};
 pub use number::Identity;
+pub use signature::signature;

@@ -6,12 +6,9 @@
 //! loop device, FUSE, wake-ups, and lateness.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
-use std::path::Path;
-use std::time::Duration;
 
 use io_uring::{IoUring, opcode, types};
 use rand::RngExt as _;
@@ -19,14 +16,14 @@ use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64;
 use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_serve::{
+    Aligned, Error, Pace, READ_BYTES, Timings, open, read_serially, set_timer_slack,
+};
 
 use super::clock;
 use super::control::Drive;
-use super::error::Error;
 use super::figures::Sample;
 
-/// Bytes of a read.
-const READ: usize = 4096;
 /// Reads of one measurement, at most: some seconds of them.
 const MAX_READS: usize = 1 << 20;
 
@@ -47,33 +44,6 @@ impl Load {
     fn pace(self) -> Pace {
         let interval = self.per_second.map(|rate| Nanos(1_000_000_000 / u64::from(rate.max(1))));
         Pace { interval: interval.unwrap_or_default(), next: clock::now() }
-    }
-}
-
-/// Decides when the next read may be sent.
-pub(super) struct Pace {
-    interval: Nanos,
-    next: Nanos,
-}
-
-impl Pace {
-    /// No limit: as fast as reads complete.
-    pub(super) const UNLIMITED: Self = Self { interval: Nanos::ZERO, next: Nanos::ZERO };
-
-    /// Whether a read may be sent now. Missed slots are not made up for.
-    fn may(&mut self, now: Nanos) -> bool {
-        if now < self.next {
-            return false;
-        }
-        self.next = (self.next + self.interval).max(now.since(self.interval));
-        true
-    }
-
-    fn wait(&self) {
-        let wait = self.next.since(clock::now());
-        if wait > Nanos::ZERO {
-            std::thread::sleep(Duration::from_nanos(wait.0));
-        }
     }
 }
 
@@ -160,18 +130,10 @@ fn matched(
     })
 }
 
-/// Offset and latency of each read.
-type Timings = Vec<(u64, Nanos)>;
-
-pub(super) fn open(device: &Path) -> io::Result<File> {
-    const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
-    OpenOptions::new().read(true).custom_flags(O_DIRECT).open(device)
-}
-
 /// Up to `most` distinct offsets of a drive, in random order; all of them if there are fewer.
 pub(super) fn offsets(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
-    let all = capacity / READ as u64;
+    let all = capacity / READ_BYTES as u64;
     if all <= 2 * most as u64 {
         let mut offsets: Vec<u64> = (0..all).collect();
         offsets.shuffle(&mut random);
@@ -182,31 +144,6 @@ pub(super) fn offsets(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     let mut seen = HashSet::with_capacity(most);
     let draws = std::iter::repeat_with(|| random.random_range(0..all));
     draws.filter(|&place| seen.insert(place)).take(most).collect()
-}
-
-pub(super) fn read_serially(
-    file: &File,
-    offsets: &[u64],
-    until: Nanos,
-    mut pace: Pace,
-) -> io::Result<Timings> {
-    clock::set_timer_slack();
-    let mut buffer = Aligned([0; READ]);
-    let mut seen = Vec::new();
-    for &place in offsets {
-        let offset = place * READ as u64;
-        while !pace.may(clock::now()) {
-            pace.wait();
-        }
-        let before = clock::now();
-        file.read_exact_at(&mut buffer.0, offset)?;
-        let now = clock::now();
-        seen.push((offset, now.since(before)));
-        if now >= until {
-            break;
-        }
-    }
-    Ok(seen)
 }
 
 /// Submits what is queued, and waits for a completion or until the next read may be sent.
@@ -222,10 +159,6 @@ fn send_and_wait(ring: &IoUring, pace: Option<&Pace>) -> io::Result<()> {
     }
 }
 
-#[repr(align(4096))]
-#[derive(Clone)]
-struct Aligned([u8; READ]);
-
 fn read_concurrently(
     file: &File,
     offsets: &[u64],
@@ -233,11 +166,11 @@ fn read_concurrently(
     depth: u32,
     mut pace: Pace,
 ) -> io::Result<Timings> {
-    clock::set_timer_slack();
+    set_timer_slack();
     let mut ring = IoUring::new(depth)?;
-    let mut buffers = vec![Aligned([0; READ]); depth as usize];
+    let mut buffers = vec![Aligned([0; READ_BYTES]); depth as usize];
     let mut sent = vec![(0, Nanos::ZERO); depth as usize];
-    let mut offsets = offsets.iter().map(|&place| place * READ as u64);
+    let mut offsets = offsets.iter().map(|&place| place * READ_BYTES as u64);
     let mut seen = Vec::new();
     let mut free: Vec<usize> = (0..depth as usize).collect();
     let mut failed = None;
@@ -250,7 +183,7 @@ fn read_concurrently(
         {
             free.pop();
             let buffer = buffers[slot].0.as_mut_ptr();
-            let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer, READ as u32);
+            let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer, READ_BYTES as u32);
             let read = read.offset(offset).build().user_data(slot as u64);
             sent[slot] = (offset, clock::now());
             // SAFETY: the buffer outlives the request: this loop runs until the ring has no request
@@ -278,7 +211,7 @@ fn read_concurrently(
             let slot = done.user_data() as usize;
             let (offset, at) = sent[slot];
             free.push(slot);
-            if done.result() == READ as i32 {
+            if done.result() == READ_BYTES as i32 {
                 seen.push((offset, now.since(at)));
             } else {
                 failed = Some(io::Error::from_raw_os_error(-done.result().min(-1)));

@@ -4,19 +4,11 @@
 //! punctual and costs a core. So the engine sleeps until shortly before the deadline, and spins the
 //! rest.
 
-use std::num::NonZeroU64;
 use std::thread;
 use std::time::Duration;
 
 use trimtab_io::Nanos;
 pub(super) use trimtab_io::monotonic as now;
-
-/// Sets this thread's timer slack to 1 ns. By default the kernel may wake it up to 50 µs late,
-/// together with others.
-pub(super) fn set_timer_slack() {
-    // If this fails, waits are longer, no more.
-    _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
-}
 
 /// Sleeps until `until`, or until this thread is unparked. May return earlier.
 pub(super) fn sleep(now: Nanos, until: Nanos) {

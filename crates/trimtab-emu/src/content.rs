@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 use rustix::io::Errno;
+use trimtab_serve::Error;
 
-use super::error::Error;
 use super::spec::{Data, Flush};
 use trimtab_block::claim::{Claim, ClaimError};
 

@@ -24,9 +24,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use trimtab_io::{Nanos, Op};
+use trimtab_serve::Error;
 
 use super::clock;
-use super::error::Error;
 use super::state::{Next, State};
 
 /// The longest spin before an answer: about a wake-up, with processors awake and asleep.
@@ -156,7 +156,7 @@ impl<T: Send> Engine<T> {
 
     /// Serves the drive until its back end ends. Run by one thread.
     pub(super) fn serve(&self, back_end: &mut impl BackEnd<Ticket = T>) {
-        clock::set_timer_slack();
+        trimtab_serve::set_timer_slack();
         let (mut incoming, mut ready) = (Vec::new(), Vec::new());
         let mut spins = SpinBudget::default();
         while back_end.take(&mut incoming).is_continue() {

@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 
 use super::clock;
 use super::engine::Answer;
-use super::error::Error;
 use super::store::{Mark, Store};
+use trimtab_serve::Error;
 
 /// A flush in progress.
 pub(super) struct Flush<A> {

@@ -15,8 +15,8 @@
 //!   (engine.rs).
 //! - **One thread takes requests and answers them.** Handing a request to another thread costs a
 //!   wake-up, and wake-ups are nearly all that an emulated request costs. A FUSE library's loop
-//!   waits for requests only, so the protocol, a dozen messages, is implemented here
-//!   (fuse/wire.rs). Content in a file has threads of its own, because it may block on a disk.
+//!   waits for requests only, so the protocol, a dozen messages, is implemented in
+//!   `trimtab-serve`. Content in a file has threads of its own, because it may block on a disk.
 //! - **Punctual without burning a core.** The thread spins for the last 8 µs before an answer (30
 //!   where processors enter idle states), if at most 4 requests are in flight and it has spun for
 //!   less than 60 µs since the last answer. Otherwise it sleeps at least 10 µs: with many in
@@ -26,12 +26,7 @@
 //!   they show, by queue depth. Waiting for processors is reported as saturation, and not
 //!   compensated. While a drive is in use, processors are kept out of idle states (cpu_idle.rs).
 //! - **Power cuts** are faults that revert what was not flushed (undo.rs, store.rs, power.rs).
-//! - **A server never touches its own device.** A thread that waits in the kernel for what its own
-//!   process must answer cannot be killed, and keeps `/dev/fuse` open forever. A [`Helper`] process
-//!   per job attaches the device, reads from it and detaches it (helper.rs).
-//! - **Nothing is left behind.** A drive's directory has a lock that goes with the server's
-//!   process. From there the rest of a killed server is found and removed: its FUSE connection by
-//!   number, the devices over its file, and the mount (drive_directory.rs).
+//! - **Mount, loop device, run directory and commands** are those of `trimtab-serve`.
 //!
 //! Life cycle: [`Server::start`] makes a drive from a [`Spec`], and [`Server::serve`] handles
 //! commands until one ends it; dropping a `Server` takes everything down. Other processes find
@@ -69,23 +64,15 @@ mod compensation;
 mod content;
 mod control;
 mod cpu_idle;
-mod device;
-mod drive_directory;
 mod engine;
-mod error;
 mod figures;
 mod flush;
 mod fuse;
-mod fusectl;
-mod helper;
-mod holder;
-mod loopdev;
+mod info;
 mod machine;
 mod path;
 mod path_latency;
 mod power;
-mod protect;
-mod run_directory;
 mod server;
 mod spec;
 mod stat;
@@ -100,13 +87,13 @@ pub use trimtab_device::{Effect, Fault, FaultError, FaultOps};
 
 pub use check::{Load, Measurement, added_latency, measure};
 pub use control::Drive;
-pub use error::Error;
 pub use figures::{Latencies, OpCount, PathCounts, PathStat, SATURATED, Sample, TOO_EARLY};
-pub use helper::{Helper, assist};
+pub use info::{DriveInfo, DriveStatus, RunDirectory};
 pub use machine::check as check_machine;
-pub use run_directory::{DriveInfo, DriveStatus, RunDirectory};
 pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};
 pub use stat::{DiskFlushes, DiskStat, FlashStat, Stat};
+#[doc(no_inline)]
+pub use trimtab_serve::{Error, Helper, assist};
 pub use tune::{TUNABLE, TUNABLE_OF_DISKS};
 pub use undo::PowerLoss;

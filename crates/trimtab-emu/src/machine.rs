@@ -3,10 +3,8 @@
 use std::fs::File;
 
 use rustix::fs::MemfdFlags;
+use trimtab_serve::{Error, LoopDevice, open_control, open_device};
 
-use super::error::Error;
-use super::fuse;
-use super::loopdev::{self, LoopDevice};
 use super::spec::Spec;
 
 /// Size of the loop device for the check, bytes.
@@ -23,8 +21,8 @@ pub fn check(spec: &Spec) -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Privilege);
     }
-    fuse::open_device()?;
-    loopdev::open_control()?;
+    open_device()?;
+    open_control()?;
     if spec.scheduler == NO_SCHEDULER {
         return Ok(());
     }

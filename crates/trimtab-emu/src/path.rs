@@ -20,10 +20,10 @@ use trimtab_trace::Record;
 
 use super::clock;
 use super::engine::Engine;
-use super::error::Error;
 use super::figures::{CompletedRead, ObservedRead};
 use trimtab_block::BlockDevice;
 use trimtab_record::{Recorder, RecorderOptions, Recording};
+use trimtab_serve::Error;
 
 /// Period of the measurement.
 const PERIOD: Duration = Duration::from_millis(50);

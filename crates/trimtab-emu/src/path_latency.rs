@@ -6,12 +6,11 @@ use std::time::Duration;
 
 use trimtab_device::Drive;
 use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_serve::{Device, Error};
 
 use super::check::{added_latency, offsets};
 use super::clock;
-use super::device::Device;
 use super::engine::Engine;
-use super::error::Error;
 use super::spec::MAX_COMPENSATION;
 use super::state::State;
 

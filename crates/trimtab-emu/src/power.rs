@@ -10,8 +10,8 @@ use std::thread::{self, JoinHandle};
 
 use super::clock;
 use super::engine::Engine;
-use super::error::Error;
 use super::store::Store;
+use trimtab_serve::Error;
 
 /// The switch, and its thread. Ended when dropped.
 pub(super) struct PowerSwitch<T: Send + 'static> {

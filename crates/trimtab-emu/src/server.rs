@@ -5,31 +5,25 @@ use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use trimtab_device::DriveProfile;
+use trimtab_serve::{
+    Attachment, Claimed, Device, Error, Helper, Mounted, available_memory, next_client,
+    read_command, serve_io, write_line,
+};
 
-use super::control::{Command, Reply, read_line, write_line};
+use super::control::{Command, Reply};
 use super::cpu_idle::{IdleInhibitor, PM_QOS_FILE};
-use super::device::Device;
-use super::drive_directory::Claimed;
 use super::engine::{Engine, SPIN_ASLEEP, SPIN_AWAKE};
-use super::error::Error;
-use super::fuse::{Mounted, Ticket};
-use super::helper::Helper;
+use super::fuse::{self, Ticket};
+use super::info::{DriveInfo, RunDirectory, bad_fault};
 use super::path::PathMeter;
 use super::power::PowerSwitch;
-use super::run_directory::{DriveInfo, RunDirectory};
 use super::spec::Spec;
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
-use super::{clock, machine, path_latency, protect, tune};
-
-/// How often the end flag is checked.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
-/// Timeout of a client: a command is one line, sent at once.
-const PATIENCE: Duration = Duration::from_secs(2);
+use super::{clock, machine, path_latency, tune};
 
 /// A running drive. Dropping it takes everything down, in the order of the fields.
 ///
@@ -64,10 +58,10 @@ impl Server {
     ) -> Result<Self, Error> {
         spec.check()?;
         machine::check(&spec)?;
-        spec.check_memory(protect::available_memory())?;
+        spec.check_memory(available_memory())?;
         let claimed = run_directory.claim(&spec.name)?;
         // Before threads are started, which inherit it.
-        let mut lacking = protect::serve_io();
+        let mut lacking = serve_io();
         let store = Arc::new(Store::open(&spec)?);
         let ControlFlow::Continue(model) = spec.model(progress) else {
             return Err(Error::Failed("stopped before it was made".to_owned()));
@@ -84,11 +78,11 @@ impl Server {
         };
         let engine = Arc::new(Engine::new(State::new(&spec, first, clock::now()), spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
-        let (directory, capacity) = (&claimed.directory, spec.capacity());
+        let (directory, capacity) = (claimed.directory(), spec.capacity());
         let waker = awake.as_ref().map(IdleInhibitor::waker);
         let (requests, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = Mounted::new(directory, capacity, requests, content, waker)?;
-        let device = Device::attach(helper, directory, &spec)?;
+        let mounted = fuse::mounted(directory, capacity, requests, content, waker)?;
+        let device = Device::attach(helper, directory, &attachment(&spec))?;
         if let Some((model, filled)) = to_measure {
             match path_latency::measure(&device, filled, &engine, model)? {
                 Ok(compensation) => engine.state().begin_compensation(compensation),
@@ -97,7 +91,7 @@ impl Server {
                 }
             }
         }
-        let control = UnixListener::bind(claimed.directory.control());
+        let control = UnixListener::bind(claimed.directory().control());
         let control = control.map_err(Error::system("make the control socket"))?;
         claimed.publish(&DriveInfo {
             name: spec.name.clone(),
@@ -141,13 +135,7 @@ impl Server {
     /// The control socket fails.
     pub fn serve(self, end: &AtomicBool) -> Result<(), Error> {
         while !end.load(Ordering::Relaxed) {
-            let mut waiting = [PollFd::new(&self.control, PollFlags::IN)];
-            match poll(&mut waiting, Some(&LOOK)) {
-                Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-                Ok(_) => {}
-                Err(e) => return Err(Error::system("wait for commands")(e)),
-            }
-            let Ok((stream, _)) = self.control.accept() else { continue };
+            let Some(stream) = next_client(&self.control)? else { continue };
             // A client that sends nonsense, or hangs up, is ignored.
             if let Ok(Some(stream)) = self.handle(stream) {
                 self.end(stream);
@@ -161,14 +149,7 @@ impl Server {
     /// Handles one command. For the command that ends the drive, returns the stream, to be answered
     /// when all is taken down.
     fn handle(&self, mut stream: UnixStream) -> io::Result<Option<UnixStream>> {
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
-        let command = read_line(&stream)?;
-        if is_disconnected(&stream) {
-            // The client timed out, for instance while this server was stopped. It was told
-            // that nothing was done, and may have acted on that.
-            return Ok(None);
-        }
+        let Some(command) = read_command(&stream)? else { return Ok(None) };
         if let Command::Remove { force } = command {
             match self.check_removable(force) {
                 Ok(()) => return Ok(Some(stream)),
@@ -201,7 +182,7 @@ impl Server {
                 }
             }
             Command::Fault { fault } => {
-                fault.check()?;
+                fault.check().map_err(bad_fault)?;
                 state.add_fault(&fault, now);
             }
             Command::ClearFaults => state.clear_faults(now),
@@ -237,11 +218,12 @@ impl Server {
     }
 }
 
-/// Whether the client has closed the connection.
-fn is_disconnected(stream: &UnixStream) -> bool {
-    let mut peer = [PollFd::new(stream, PollFlags::RDHUP)];
-    let seen = poll(&mut peer, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    seen.is_ok() && peer[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP)
+fn attachment(spec: &Spec) -> Attachment {
+    Attachment {
+        block_bytes: spec.block_bytes,
+        scheduler: spec.scheduler.clone(),
+        rotational: matches!(spec.profile, DriveProfile::Disk(_)),
+    }
 }
 
 fn inhibit_idle(missing: &mut Vec<String>) -> Option<IdleInhibitor> {

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use trimtab_device::{DiskProfile, Drive, DriveProfile, Fault, FillProgress, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
-use super::error::Error;
+use trimtab_serve::Error;
+
+use super::info::bad_fault;
 
 /// Everything that defines a drive. The same specification behaves the same, if requests arrive at
 /// the same times.
@@ -146,7 +148,7 @@ impl Spec {
     /// # Errors
     /// One line that says what is invalid.
     pub fn check(&self) -> Result<(), Error> {
-        check_name(&self.name)?;
+        trimtab_serve::check_name("drive", &self.name)?;
         if !(0.0..=1.0).contains(&self.fill.share) {
             return bad(format!("the fill must be a share from 0 to 1, not {}", self.fill.share));
         }
@@ -175,7 +177,7 @@ impl Spec {
                 "the latency compensation (lead) must be at most {MAX_COMPENSATION}"
             ));
         }
-        Ok(self.faults.iter().try_for_each(Fault::check)?)
+        self.faults.iter().try_for_each(Fault::check).map_err(bad_fault)
     }
 
     /// Capacity of the block device, bytes.
@@ -256,15 +258,6 @@ fn without_mechanics(mut profile: DiskProfile) -> DiskProfile {
     profile.seek.us.fill(0.0);
     (profile.seek.head_switch_us, profile.seek.write_settle_us) = (0.0, 0.0);
     profile
-}
-
-/// Checks a drive's name: it names a directory.
-pub(super) fn check_name(name: &str) -> Result<(), Error> {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if (1..=32).contains(&name.len()) && name.chars().all(fits) && !name.starts_with('-') {
-        return Ok(());
-    }
-    bad(format!("`{name}`: a drive's name is 1 to 32 letters, digits, - and _, no - first"))
 }
 
 fn bad(why: String) -> Result<(), Error> {

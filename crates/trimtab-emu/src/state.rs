@@ -6,10 +6,10 @@ use std::collections::BinaryHeap;
 
 use trimtab_device::{Drive, DriveProfile, Fault, Faults, Ideal};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+use trimtab_serve::Error;
 
 use super::compensation::{Compensator, PathSample};
 use super::engine::{DueAnswer, Incoming};
-use super::error::Error;
 use super::figures::{CompletedRead, Figures, ObservedRead, Sample};
 use super::spec::Spec;
 

@@ -13,9 +13,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 use rustix::io::Errno;
 use trimtab_io::{LatencyHistogram, Nanos};
+use trimtab_serve::Error;
 
 use super::content::{Content, Payload};
-use super::error::Error;
 use super::spec::{Data, Flush, Spec};
 use super::undo::{PowerLoss, UndoLog};
 

@@ -3,8 +3,8 @@
 use toml::{Table, Value};
 use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
+use trimtab_serve::Error;
 
-use super::error::Error;
 use super::spec::MAX_COMPENSATION;
 
 /// Keys of a flash drive's profile that the firmware reads anew for each decision.

@@ -218,12 +218,19 @@ impl Member {
         if let (Some(header), Some((at, _))) = (&metadata.ppl, superblock.ppl_at()) {
             self.write(at, &header.to_bytes(), "write the partial parity log")?;
         }
-        if let Some(log) = superblock.bad_block_log {
-            // All ones: no entry.
-            let at = SUPERBLOCK_OFFSET.saturating_add_signed(log.offset);
-            self.write(at, &vec![0xff; log.bytes as usize], "write the log of bad blocks")?;
-        }
+        self.write_bad_block_log(superblock)?;
         self.write_superblock(superblock)
+    }
+
+    /// Writes an empty log of bad blocks where the superblock has it.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn write_bad_block_log(&self, of: &Superblock) -> Result<(), MemberError> {
+        let Some(log) = of.bad_block_log else { return Ok(()) };
+        // All ones: no entry.
+        let at = SUPERBLOCK_OFFSET.saturating_add_signed(log.offset);
+        self.write(at, &vec![0xff; log.bytes as usize], "write the log of bad blocks")
     }
 
     fn read(&self, at: u64, bytes: usize, what: &'static str) -> Result<Vec<u8>, MemberError> {

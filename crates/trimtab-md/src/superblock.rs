@@ -347,12 +347,18 @@ impl Superblock {
     /// The mapping between the array's bytes and those of its members. Members' offsets begin at
     /// [`data_offset`](Self::data_offset).
     ///
+    /// RAID 1 has no chunks: the layout's are as large as they can be, and at most 64 KiB.
+    ///
     /// # Errors
     /// trimtab has no such layout.
     pub fn array_layout(&self) -> Result<Layout, LayoutError> {
-        /// RAID 1 has no chunks: any will do that divides the size.
-        const PAGE: u64 = 4096;
-        let chunk = if self.level == Level::Raid1 { PAGE } else { self.chunk };
+        const LEAST: u64 = 4096;
+        const MOST: u64 = 64 << 10;
+        let chunk = match self.level {
+            // A power of two that divides the size.
+            Level::Raid1 => (1 << self.size.trailing_zeros().min(63)).clamp(LEAST, MOST),
+            _ => self.chunk,
+        };
         let members = self.raid_disks as usize;
         Layout::new(self.level, self.rotation(), members, chunk, self.member_bytes())
     }

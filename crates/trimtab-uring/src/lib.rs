@@ -8,6 +8,8 @@
 //! [`ReadBackend`] is the same for a thread of a program that hands reads to the driver one at a
 //! time and uses their data (`trimtab-replicas`).
 //!
+//! [`DataRing`] is a ring for servers: requests with data of their own to any files.
+//!
 //! A request that is handed out late counts as late: latencies count from the time at which
 //! it was due, so a generator that falls behind cannot hide it. (G. Tene calls the opposite
 //! "coordinated omission".) [`UringRun::lateness`] says by how much it fell behind.
@@ -53,6 +55,7 @@
 
 mod alarms;
 mod backend;
+mod data;
 mod queue;
 mod reads;
 mod ring;
@@ -67,6 +70,7 @@ use trimtab_steer::driver::{self, ArrayFigures, ArrayIo, DriverRun, LogEntry, Ru
 
 use backend::UringBackend;
 
+pub use data::{DataRing, Finished, Io, Watched};
 pub use reads::{Data, ReadBackend, ReadFile};
 pub use ring::check;
 

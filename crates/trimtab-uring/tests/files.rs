@@ -54,17 +54,17 @@ fn serve(
     }
 }
 
-const LOGGED: UringOptions = UringOptions {
-    run: RunOptions { seed: 1, log: true, ..RunOptions::default() },
-    sample_every: 0,
-};
+fn logged() -> UringOptions {
+    let run = RunOptions { seed: 1, log: true, ..RunOptions::default() };
+    UringOptions { run, sample_every: 0 }
+}
 
 #[test]
 fn requests_are_served_at_their_times() {
     let directory = tempfile::tempdir().unwrap();
     let (disks, requests) = (disks(directory.path(), &[SIZE; 3], 4), requests(700));
     let base = Box::new(strategies::Base::new("base"));
-    let Some(run) = serve(&disks, base, &requests, &LOGGED) else { return };
+    let Some(run) = serve(&disks, base, &requests, &logged()) else { return };
     assert_eq!((run.figures.reads.count(), run.figures.errors), (600, 0));
     assert_eq!((run.figures.counts.reads, run.figures.counts.sent), (600, 600));
     assert_eq!(run.lateness.count(), 700);
@@ -85,7 +85,7 @@ fn clones_go_to_two_drives_one_request_at_a_time() {
     let directory = tempfile::tempdir().unwrap();
     let (disks, requests) = (disks(directory.path(), &[SIZE; 3], 1), requests(350));
     let clone = Box::new(strategies::Clone);
-    let Some(run) = serve(&disks, clone, &requests, &LOGGED) else { return };
+    let Some(run) = serve(&disks, clone, &requests, &logged()) else { return };
     assert_eq!((run.figures.reads.count(), run.figures.errors), (300, 0));
     assert_eq!(run.figures.counts.sent, 600);
     for log in &run.log {
@@ -103,7 +103,7 @@ fn errors_fail_over_to_another_drive() {
     // A write would make the file longer.
     let requests: Vec<_> = requests(350).into_iter().filter(|io| io.op == Op::Read).collect();
     let base = Box::new(strategies::Base::new("base"));
-    let Some(run) = serve(&disks, base, &requests, &LOGGED) else { return };
+    let Some(run) = serve(&disks, base, &requests, &logged()) else { return };
     assert_eq!((run.figures.reads.count(), run.figures.errors), (300, 0));
     assert!(run.figures.counts.sent > 390, "{:?}", run.figures.counts);
 }
@@ -126,7 +126,7 @@ impl Strategy for Wary {
 fn some_refused_reads_are_sent_as_forced_samples() {
     let directory = tempfile::tempdir().unwrap();
     let (disks, requests) = (disks(directory.path(), &[SIZE; 3], 8), requests(700));
-    let run = RunOptions { thresholds: Some(vec![Nanos::from_secs(100); 3]), ..LOGGED.run };
+    let run = RunOptions { thresholds: Some(vec![Nanos::from_secs(100); 3]), ..logged().run };
     let options = UringOptions { run, sample_every: 50 };
     let Some(run) = serve(&disks, Box::new(Wary), &requests, &options) else { return };
     let score = run.figures.score;

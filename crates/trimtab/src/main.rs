@@ -5,6 +5,8 @@
 
 mod advise;
 mod agent;
+mod array;
+mod background;
 mod check;
 mod compare;
 mod console;
@@ -84,6 +86,9 @@ enum Command {
     /// Make emulated drives: real block devices that behave like a drive.
     #[command(subcommand, after_help = drive::EXAMPLES)]
     Drive(drive::Command),
+    /// Make arrays of drives, in Linux md's format: block devices that read around late members.
+    #[command(subcommand, after_help = array::EXAMPLES)]
+    Array(array::Command),
     /// List and show descriptions of drives, for simulation.
     #[command(subcommand, after_help = profile::EXAMPLES)]
     Profile(profile::Command),
@@ -118,6 +123,7 @@ fn main() -> ExitCode {
         Command::Agent(args) => agent::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Compare(args) => compare::run(args),
+        Command::Array(command) => array::run(command),
         Command::Drive(command) => drive::run(command),
         Command::Profile(command) => profile::run(command),
         Command::Trace(command) => trace::run(command),

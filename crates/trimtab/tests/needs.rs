@@ -93,7 +93,7 @@ fn live_comparison_checks_for_root_before_simulating() {
     }
     let mut command = in_bench(Command::new(program), &bench, &["compare", "--live", "long.toml"]);
     command.uid(NOBODY).gid(NOBODY);
-    assert_refused_at_once(command, 1, "emulated drives need root");
+    assert_refused_at_once(command, 1, "emulated drives and arrays need root");
 }
 
 #[test]

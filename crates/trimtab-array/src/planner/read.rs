@@ -107,6 +107,12 @@ impl Planner {
         self.ask_what_is_needed(part);
     }
 
+    /// Members that a part cannot read from.
+    fn unusable(&self, part: u32) -> Members {
+        let of = &self.parts[part];
+        of.failed.and(self.lost_in(of.piece.start.stripe))
+    }
+
     /// Asks members for their own wanted strips.
     fn ask_directly(&mut self, part: u32, members: Members, flags: Flags) {
         if members.is_empty() {
@@ -114,7 +120,7 @@ impl Planner {
         }
         let mut asked = [Members::NONE; MOST_ROWS];
         let of = &self.parts[part];
-        let usable = members.without(of.failed).without(self.lost);
+        let usable = members.without(self.unusable(part));
         for (row, asked) in of.rows().iter().zip(&mut asked) {
             *asked = row.wanted.both(usable).without(row.have).without(row.asked);
         }
@@ -191,7 +197,7 @@ impl Planner {
         let of = &mut self.parts[part];
         let strips = std::mem::take(&mut of.strips);
         let of = &self.parts[part];
-        let usable = self.members.without(of.failed).without(self.lost);
+        let usable = self.members.without(self.unusable(part));
         let mut asked = [Members::NONE; MOST_ROWS];
         let mut flagged = Members::NONE;
         if let Some(around) = of.around {
@@ -263,7 +269,7 @@ impl Planner {
         if of.rows().iter().all(will_be) {
             return;
         }
-        let failed = of.failed.and(self.lost);
+        let failed = self.unusable(part);
         let late = of.rows().iter().filter(|row| !will_be(row));
         let lacking = late.fold(Members::NONE, |all, row| all.and(row.wanted.without(row.have)));
         let gone = lacking.both(failed);
@@ -287,7 +293,7 @@ impl Planner {
     fn ask_while_waiting(&mut self, part: u32) {
         let of = &self.parts[part];
         if of.stage == Stage::Reading {
-            let usable = self.read(part).missing().without(of.failed).without(self.lost);
+            let usable = self.read(part).missing().without(self.unusable(part));
             self.ask_directly(part, usable, Flags::empty());
         }
     }

@@ -25,9 +25,9 @@ impl Planner {
     /// The part has its stripe: reads what parity is computed from.
     pub(super) fn may_write(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;
-        let parities = self.parities(stripe).without(self.lost);
+        let lost = self.lost_in(stripe);
+        let parities = self.parities(stripe).without(lost);
         let data = self.members.without(self.parities(stripe));
-        let lost = self.lost;
         let of = &mut self.parts[part];
         of.lock = Lock::Exclusive;
         if !of.refreshed.is_empty() {
@@ -59,12 +59,13 @@ impl Planner {
         let data = of.rows().iter().fold(Members::NONE, |all: Members, row| all.and(row.user));
         let copies = self.layout.level() == Level::Raid1;
         let parities = if copies { self.members } else { self.parities(of.piece.start.stripe) };
-        data.and(parities).without(self.lost)
+        data.and(parities).without(self.lost_in(of.piece.start.stripe))
     }
 
     /// Writes data and parity.
     pub(super) fn write_members(&mut self, part: u32) {
         let stripe = self.parts[part].piece.start.stripe;
+        let lost = self.lost_in(stripe);
         let of = &mut self.parts[part];
         of.stage = Stage::Writing;
         let (op, rows, count) = (of.op, of.rows, usize::from(of.row_count));
@@ -73,13 +74,13 @@ impl Planner {
         let copies = self.layout.level() == Level::Raid1;
         let parities = if copies { self.members } else { self.parities(stripe) };
         let targets = |row: &Row| match refreshed.is_empty() {
-            true => row.user.and(parities).without(self.lost),
-            false => refreshed.without(self.lost),
+            true => row.user.and(parities).without(lost),
+            false => refreshed.without(lost),
         };
         let targets =
             std::array::from_fn(|i| if i < count { targets(&rows[i]) } else { Members::NONE });
         // A data chunk that is written nowhere is in the parity alone.
-        if !self.holds_all(&rows[..count]) {
+        if !self.holds_all(stripe, &rows[..count]) {
             self.finish_write(part, Outcome::Error);
             return;
         }
@@ -95,16 +96,17 @@ impl Planner {
     }
 
     /// Whether what is written can be read again.
-    fn holds_all(&self, rows: &[Row]) -> bool {
+    fn holds_all(&self, stripe: u64, rows: &[Row]) -> bool {
+        let lost = self.lost_in(stripe);
         match self.layout.level() {
-            Level::Raid0 => rows.iter().all(|row| row.user.both(self.lost).is_empty()),
-            _ => self.members.without(self.lost).count() >= self.needed,
+            Level::Raid0 => rows.iter().all(|row| row.user.both(lost).is_empty()),
+            _ => self.members.without(lost).count() >= self.needed,
         }
     }
 
     /// A member has written, or not.
     pub(super) fn write_ended(&mut self, io: MemberIo, outcome: Option<Outcome>) {
-        if outcome != Some(Outcome::Done) && !self.lost.has(io.member) {
+        if outcome != Some(Outcome::Done) && !self.gone().has(io.member) {
             self.lose(io.member);
             self.actions.push_back(Action::Lost(io.member));
         }
@@ -114,7 +116,7 @@ impl Planner {
         }
         let holds = match of.op {
             Op::Flush => self.members.without(self.lost).count() >= self.needed,
-            _ => self.holds_all(of.rows()),
+            _ => self.holds_all(of.piece.start.stripe, of.rows()),
         };
         let outcome = if holds { Outcome::Done } else { Outcome::Error };
         self.finish_write(io.part, outcome);

@@ -97,7 +97,7 @@ pub(crate) fn requests() -> impl Strategy<Value = Vec<Wanted>> {
     prop::collection::vec((any::<bool>(), 0.0..1.0_f64, length, 0_usize..12), 1..40)
 }
 
-fn range(layout: &Layout, offset: f64, length: f64) -> (u64, u64) {
+pub(crate) fn range(layout: &Layout, offset: f64, length: f64) -> (u64, u64) {
     let capacity = layout.capacity();
     let offset = (capacity as f64 * offset) as u64 & !511;
     let length = 512 + ((capacity as f64 * length) as u64 & !511);

@@ -4,4 +4,5 @@ mod checks;
 mod members;
 mod nvram;
 mod planner;
+mod rebuild;
 mod staging;

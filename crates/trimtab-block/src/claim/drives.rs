@@ -1,8 +1,9 @@
-//! Running emulated drives, of any user and in any run directory.
+//! Running emulated drives and arrays, of any user and in any run directory.
 
 use std::fs;
 use std::path::Path;
 
+use super::holder::Served;
 use super::mounts::Mount;
 use super::number::{FileId, Identity, Kind};
 use crate::EMULATED_FILE_SYSTEM;
@@ -14,9 +15,10 @@ struct Info {
     pid: u32,
 }
 
-/// An emulated drive.
+/// An emulated drive or an array.
 #[derive(Clone, Debug)]
 pub(super) struct Emulated {
+    pub(super) kind: Served,
     pub(super) name: String,
     /// Its server's process, if known.
     pub(super) process: Option<u32>,
@@ -25,7 +27,7 @@ pub(super) struct Emulated {
 }
 
 impl Emulated {
-    /// The emulated drives whose file system is among these mounts.
+    /// The emulated drives and arrays whose file system is among these mounts.
     pub(super) fn among(mounts: &[Mount]) -> Vec<Self> {
         let ours = mounts.iter().filter(|mount| mount.kind == EMULATED_FILE_SYSTEM);
         ours.filter_map(Self::of).collect()
@@ -38,16 +40,21 @@ impl Emulated {
         let info = Path::new(&root).join(directory.strip_prefix("/").ok()?).join("info.json");
         let info: Option<Info> =
             fs::read(info).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let is_array = directory.parent().is_some_and(|parent| parent.ends_with("arrays"));
         Some(Self {
+            kind: if is_array { Served::Array } else { Served::Drive },
             name: directory.file_name()?.to_string_lossy().into_owned(),
             process: info.map(|info| info.pid),
             file_system: mount.number,
         })
     }
 
-    /// Whether its server has this file open, that is, stores its content there.
+    /// Whether its server has this file open, that is, stores its content there. This process knows
+    /// what it does itself.
     pub(super) fn keeps_content_in(&self, file: FileId) -> bool {
-        self.process.is_some_and(|process| has_open(process, Identity(Kind::File(file))))
+        self.process.is_some_and(|process| {
+            process != std::process::id() && has_open(process, Identity(Kind::File(file)))
+        })
     }
 }
 

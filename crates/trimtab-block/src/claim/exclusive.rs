@@ -75,6 +75,18 @@ impl Claim {
     /// of another device, behind a loop device, an emulated drive or its content; or the same
     /// applies to its disk, one of its partitions, or the back end of a loop device.
     pub fn exclusive(path: &Path) -> Result<Self, ClaimError> {
+        Self::open(path, false)
+    }
+
+    /// The same, but an emulated drive or an array may be claimed itself: as a member of an array.
+    ///
+    /// # Errors
+    /// As [`exclusive`](Self::exclusive), except for that.
+    pub fn member(path: &Path) -> Result<Self, ClaimError> {
+        Self::open(path, true)
+    }
+
+    fn open(path: &Path, served_too: bool) -> Result<Self, ClaimError> {
         let failed = |e: io::Error| ClaimError::Open { path: path.to_owned(), source: e };
         // The path is looked up only here.
         let found = rustix::fs::open(path, OFlags::PATH | OFlags::CLOEXEC, 0.into());
@@ -82,7 +94,7 @@ impl Claim {
         let identity = Identity::of(&found).map_err(failed)?;
         let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
         let claim = match patiently(is_busy, || open_again(&found, identity, OFlags::DIRECT)) {
-            Ok(file) => Self::of(file, path)?,
+            Ok(file) => Self::of_open(file, path, served_too)?,
             Err(e) if is_busy(&e) => {
                 let survey = Survey::take().map_err(|e| unknown(path, e))?;
                 return Err(in_use(path, claimed_by(&survey, identity)));
@@ -98,6 +110,10 @@ impl Claim {
     /// # Errors
     /// As [`exclusive`](Self::exclusive).
     pub fn of(file: File, path: &Path) -> Result<Self, ClaimError> {
+        Self::of_open(file, path, false)
+    }
+
+    fn of_open(file: File, path: &Path, served_too: bool) -> Result<Self, ClaimError> {
         let identity = Identity::of(&file).map_err(|e| unknown(path, e))?;
         let identity = identity.ok_or_else(|| ClaimError::NoStorage(path.to_owned()))?;
         // Surveyed after the lock is taken: later users find it claimed.
@@ -109,7 +125,7 @@ impl Claim {
             Kind::Device(_) => Ok(()),
         };
         let survey = Survey::take().map_err(|e| unknown(path, e))?;
-        if let Some(by) = survey.user(identity) {
+        if let Some(by) = survey.user(identity, served_too) {
             return Err(in_use(path, by));
         }
         // File systems without locks hold no emulated drive's content either.
@@ -166,7 +182,7 @@ fn hold(below: Identity, path: &Path, survey: &Survey) -> Result<Option<File>, C
 
 /// The user of something that cannot be claimed.
 fn claimed_by(survey: &Survey, what: Identity) -> InUse {
-    survey.user(what).unwrap_or_else(|| {
+    survey.user(what, false).unwrap_or_else(|| {
         let own = std::process::id();
         let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
         let mut processes =

@@ -21,16 +21,20 @@ pub enum Holder {
     Device(String),
     /// A loop device is attached to it.
     Loop(String),
-    /// It is an emulated drive.
+    /// It is an emulated drive, or an array.
     Drive {
-        /// The drive's name.
+        /// Which of them.
+        kind: Served,
+        /// Its name.
         name: String,
         /// Its server's process, if known.
         process: Option<u32>,
     },
-    /// An emulated drive stores its content there.
+    /// An emulated drive or an array stores its content there.
     Content {
-        /// The drive's name.
+        /// Which of them.
+        kind: Served,
+        /// Its name.
         name: String,
         /// Its server's process, if known.
         process: Option<u32>,
@@ -44,6 +48,15 @@ pub enum Holder {
     },
     /// The user is not visible from here.
     Unseen,
+}
+
+/// A kind of device that a process of trimtab serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// `trimtab drive`.
+    Drive,
+    /// `trimtab array`.
+    Array,
 }
 
 /// Which part of the named object is used.
@@ -97,14 +110,20 @@ impl fmt::Display for Holder {
             Self::Swap => f.write_str("is active swap: swapoff it first"),
             Self::Device(name) => write!(f, "is part of {name}: take that apart first"),
             Self::Loop(name) => write!(f, "is behind /dev/{name}: detach that first (losetup -d)"),
-            Self::Drive { name, process: server } => {
-                write!(f, "is the emulated drive `{name}`{}: remove that first", process(server))
+            Self::Drive { kind, name, process: server } => {
+                let (what, end) = match kind {
+                    Served::Drive => ("emulated drive", "remove"),
+                    Served::Array => ("array", "stop"),
+                };
+                write!(f, "is the {what} `{name}`{}: {end} that first", process(server))
             }
-            Self::Content { name, process: server } => write!(
-                f,
-                "holds the content of the emulated drive `{name}`{}: remove that first",
-                process(server)
-            ),
+            Self::Content { kind, name, process: server } => {
+                let (what, end) = match kind {
+                    Served::Drive => ("holds the content of the emulated drive", "remove"),
+                    Served::Array => ("is a member of the array", "stop"),
+                };
+                write!(f, "{what} `{name}`{}: {end} that first", process(server))
+            }
             Self::Process { process, name } => {
                 write!(f, "is claimed, and process {process} ({name}) has it open: end that first")
             }

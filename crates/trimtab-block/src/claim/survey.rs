@@ -26,9 +26,10 @@ impl Survey {
         Ok(Self { swaps: swaps::all(), loops: loops::all()?, mounts, drives })
     }
 
-    /// The user of this object, of a part of it, or of an object below it.
-    pub(super) fn user(&self, what: Identity) -> Option<InUse> {
-        self.user_beside(what, &mut Vec::new())
+    /// The user of this object, of a part of it, or of an object below it. An emulated drive or
+    /// array may be used itself if `served_too`.
+    pub(super) fn user(&self, what: Identity, served_too: bool) -> Option<InUse> {
+        self.user_beside(what, served_too, &mut Vec::new())
     }
 
     /// The back ends below a loop device or a partition of one, down to the last.
@@ -44,7 +45,12 @@ impl Survey {
     }
 
     /// Its user, other than the loop devices through which it was reached.
-    fn user_beside(&self, what: Identity, reached_by: &mut Vec<Number>) -> Option<InUse> {
+    fn user_beside(
+        &self,
+        what: Identity,
+        served_too: bool,
+        reached_by: &mut Vec<Number>,
+    ) -> Option<InUse> {
         let number = match what.0 {
             Kind::Device(number) => number,
             Kind::File(file) => {
@@ -63,13 +69,14 @@ impl Survey {
         }
         let device = self.loop_of(number)?;
         if let Some(holder) = self.emulates(device) {
-            return Some(InUse { part: Part::Itself, holder });
+            return (!served_too).then_some(InUse { part: Part::Itself, holder });
         }
         if reached_by.contains(&device.number) {
             return None;
         }
         reached_by.push(device.number);
-        let InUse { part, holder } = self.user_beside(device.backing.identity, reached_by)?;
+        let InUse { part, holder } =
+            self.user_beside(device.backing.identity, served_too, reached_by)?;
         let name = match part {
             Part::Itself => device.behind.clone(),
             Part::Partition(name) | Part::Disk(name) | Part::BackEnd(name) => name,
@@ -100,7 +107,7 @@ impl Survey {
             return Some(Holder::Swap);
         }
         let drive = self.drives.iter().find(|drive| drive.keeps_content_in(file))?;
-        Some(Holder::Content { name: drive.name.clone(), process: drive.process })
+        Some(Holder::Content { kind: drive.kind, name: drive.name.clone(), process: drive.process })
     }
 
     /// A loop device attached to it, other than those through which it was reached.
@@ -121,6 +128,6 @@ impl Survey {
     fn emulates(&self, device: &Loop) -> Option<Holder> {
         let file_system = device.backing.file_system;
         let drive = self.drives.iter().find(|drive| drive.file_system == file_system)?;
-        Some(Holder::Drive { name: drive.name.clone(), process: drive.process })
+        Some(Holder::Drive { kind: drive.kind, name: drive.name.clone(), process: drive.process })
     }
 }

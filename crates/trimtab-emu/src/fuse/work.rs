@@ -6,17 +6,17 @@
 
 use std::borrow::Cow;
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
+use trimtab_serve::Connection;
 
 use super::super::engine::{Engine, Incoming};
 use super::super::store::Store;
-use super::requests::{Answer, Ticket, reply};
+use super::requests::{Answer, Ticket};
 
 /// Worker threads per drive.
 const WORKERS: usize = 2;
@@ -94,7 +94,7 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn start(
-        device: &Arc<OwnedFd>,
+        connection: &Connection,
         store: &Arc<Store>,
         engine: &Arc<Engine<Ticket>>,
     ) -> io::Result<Self> {
@@ -102,10 +102,10 @@ impl Workers {
         let queue = Arc::new(Mutex::new(queue));
         let mut workers = Self { jobs: Some(jobs), threads: Vec::new() };
         for _ in 0..WORKERS {
-            let (device, store, engine) =
-                (Arc::clone(device), Arc::clone(store), Arc::clone(engine));
+            let (connection, store, engine) =
+                (connection.clone(), Arc::clone(store), Arc::clone(engine));
             let queue = Arc::clone(&queue);
-            let run = move || work(&queue, &device, &store, &engine);
+            let run = move || work(&queue, &connection, &store, &engine);
             workers.threads.push(thread::Builder::new().name("content".to_owned()).spawn(run)?);
         }
         Ok(workers)
@@ -125,7 +125,12 @@ impl Drop for Workers {
     }
 }
 
-fn work(queue: &Mutex<Receiver<Job>>, device: &OwnedFd, store: &Store, engine: &Engine<Ticket>) {
+fn work(
+    queue: &Mutex<Receiver<Job>>,
+    connection: &Connection,
+    store: &Store,
+    engine: &Engine<Ticket>,
+) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { unique, arrival, work }) = job else { return };
@@ -133,7 +138,7 @@ fn work(queue: &Mutex<Receiver<Job>>, device: &OwnedFd, store: &Store, engine: &
             Ok(arrived) => engine.submit(arrived),
             Err(error) => {
                 count_failure(engine, error);
-                reply(device, unique, Err(error));
+                connection.reply(unique, Err(error));
             }
         }
     }

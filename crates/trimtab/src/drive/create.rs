@@ -3,8 +3,7 @@
 use std::io::{self, Write as _};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
@@ -14,6 +13,7 @@ use trimtab_io::{Nanos, WholeFile};
 use trimtab_report::bytes;
 
 use super::serve;
+use crate::background::catch_signals;
 use crate::console;
 use crate::exit::BadInput;
 use crate::input::available_memory;
@@ -151,15 +151,6 @@ fn in_foreground(spec: Spec, mut show: impl FnMut(f64)) -> Result<()> {
     // A broken pipe must not keep the drive from being removed properly.
     tell(server.device(), capacity)?;
     Ok(server.serve(&end)?)
-}
-
-/// A flag that Ctrl-C and SIGTERM set.
-pub(super) fn catch_signals() -> Result<Arc<AtomicBool>> {
-    let end = Arc::new(AtomicBool::new(false));
-    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&end)).context("cannot catch signals")?;
-    }
-    Ok(end)
 }
 
 impl Args {

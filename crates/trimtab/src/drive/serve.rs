@@ -1,40 +1,22 @@
 //! The server process of a drive: how `create` starts it, and what it does.
 
 use std::fs::File;
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::path::PathBuf;
+use std::process::ChildStdin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
-use serde::{Deserialize, Serialize};
-use trimtab_emu::{Error, Helper, RunDirectory, Server, Spec};
+use anyhow::{Context as _, Result};
+use trimtab_emu::{Helper, RunDirectory, Server, Spec};
 
-use super::create::catch_signals;
-use crate::console;
-use crate::exit::BadInput;
+use crate::background::{self, Message, send};
 
 /// How often a server reports progress.
 const PERIOD: Duration = Duration::from_millis(50);
-
-/// What a server reports to the process that started it, one line of JSON each.
-#[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-enum Message {
-    /// The share of the flash that has been filled.
-    Filled(f64),
-    /// The device exists. The last message.
-    Ready(PathBuf),
-    /// The description is invalid. The last message.
-    BadInput(String),
-    /// The server failed. The last message.
-    Failed(String),
-}
 
 /// Starts a server that survives this process, and returns the device once it exists.
 pub(crate) fn in_background(spec: &Spec, show: impl FnMut(f64)) -> Result<PathBuf> {
@@ -61,46 +43,17 @@ pub(super) fn helper() -> Helper {
     Helper::new("/proc/self/exe", ["drive", "assist"])
 }
 
-fn start(spec: &Spec, command: &str, mut show: impl FnMut(f64)) -> Result<(ChildStdin, PathBuf)> {
-    let program = std::env::current_exe().context("cannot find this program's file")?;
-    let mut child = Command::new(program)
-        .arg0("trimtab")
-        .args(["drive", command])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("cannot start the drive's server")?;
-    // A server that closes its input early reports the reason on its output.
-    let mut input = child.stdin.take().expect("is piped");
-    let described = serde_json::to_string(spec).context("cannot describe the drive")?;
-    _ = writeln!(input, "{described}");
-    let output = child.stdout.take().expect("is piped");
-    for line in BufReader::new(output).lines() {
-        match serde_json::from_str(&line?)? {
-            Message::Filled(share) => show(share),
-            Message::Ready(device) => return Ok((input, device)),
-            Message::BadInput(why) => return Err(BadInput(why).into()),
-            Message::Failed(why) => bail!("{why}"),
+fn start(spec: &Spec, verb: &str, mut show: impl FnMut(f64)) -> Result<(ChildStdin, PathBuf)> {
+    background::start("drive", verb, spec, |message| {
+        if let Message::Filled(share) = message {
+            show(*share);
         }
-    }
-    drop(input);
-    match child.wait().ok().and_then(|status| status.signal()) {
-        Some(signal) => bail!("the drive's server was killed, by signal {signal}"),
-        None => bail!("the drive's server ended without a message"),
-    }
+    })
 }
 
 /// `trimtab drive serve`, or, under a lifetime guard, `serve-while-read`.
 pub(crate) fn run(guarded: bool) -> Result<()> {
-    let mut described = String::new();
-    io::stdin().lock().read_line(&mut described).context("no drive is described")?;
-    let spec: Spec = serde_json::from_str(&described).context("no drive is described")?;
-    // Leaves the terminal, whose Ctrl-C is not meant for the drive, and the working directory,
-    // whose file system may have to be unmounted.
-    rustix::process::setsid().context("cannot start a session")?;
-    std::env::set_current_dir("/").context("cannot leave the working directory")?;
-    let end = catch_signals()?;
+    let (spec, end) = background::begin::<Spec>("drive")?;
     if guarded {
         watch_guard(&end)?;
     }
@@ -118,20 +71,10 @@ pub(crate) fn run(guarded: bool) -> Result<()> {
         }
     };
     let home = RunDirectory::from_environment();
-    let name = spec.name.clone();
-    let started = Server::start(&home, spec, helper(), &mut progress)
-        .and_then(|server| leave_pipes(&home.log(&name)).map(|pipe| (server, pipe)));
-    let (server, mut pipe) = match started {
-        Ok(started) => started,
-        Err(Error::BadInput(why)) => return Ok(send(&Message::BadInput(why))?),
-        Err(error) => return Ok(send(&Message::Failed(error.to_string()))?),
-    };
-    let ready = Message::Ready(server.device().to_owned());
-    let written = write(&mut pipe, &ready);
-    drop(pipe);
-    // Without its starter the drive would be unknown to the user.
-    written.context("the process that asked for the drive has ended")?;
-    Ok(server.serve(&end)?)
+    let log = home.log(&spec.name);
+    let started = Server::start(&home, spec, helper(), &mut progress);
+    let server = background::report(started, |server| server.device().to_owned(), &log)?;
+    server.map_or(Ok(()), |server| Ok(server.serve(&end)?))
 }
 
 /// Ends the drive when the other end of standard input is closed.
@@ -145,32 +88,4 @@ fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
         end.store(true, Ordering::Relaxed);
     });
     Ok(())
-}
-
-fn send(message: &Message) -> io::Result<()> {
-    write(&mut console::out(true), message)
-}
-
-fn write(to: &mut impl io::Write, message: &Message) -> io::Result<()> {
-    let mut line = serde_json::to_vec(message)?;
-    line.push(b'\n');
-    to.write_all(&line)?;
-    to.flush()
-}
-
-/// Replaces all inherited standard streams by the log, except for the pipe that the last
-/// message goes to.
-fn leave_pipes(log: &Path) -> Result<File, Error> {
-    let failed = |what: &str| {
-        let what = format!("cannot {what} {}", log.display());
-        move |e: io::Error| Error::Failed(format!("{what}: {e}"))
-    };
-    let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdout(), 3);
-    let pipe = pipe.map_err(|e| failed("keep the pipe beside")(e.into()))?;
-    let log_file = File::options().create(true).append(true).open(log).map_err(failed("open"))?;
-    rustix::stdio::dup2_stdout(&log_file)
-        .and_then(|()| rustix::stdio::dup2_stderr(&log_file))
-        .and_then(|()| rustix::stdio::dup2_stdin(&log_file))
-        .map_err(|e| failed("write to")(e.into()))?;
-    Ok(File::from(pipe))
 }

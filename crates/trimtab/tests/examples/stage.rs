@@ -144,7 +144,8 @@ impl Stage {
         }
         let place = tempfile::tempdir_in(self.directory.path()).expect("a temporary directory");
         self.furnish(place.path());
-        let with_drive = *needs == Needs::Drives && !command.contains("drive create");
+        let makes_its_own = command.contains("drive create") || command.contains("trimtab array");
+        let with_drive = *needs == Needs::Drives && !makes_its_own;
         let slow = match self.make_drive(place.path(), with_drive) {
             Ok(slow) => slow,
             Err(why) => return Outcome::Failed(why),
@@ -167,7 +168,8 @@ impl Stage {
         if *needs == Needs::Drives {
             self.shell(
                 place.path(),
-                "umount -l mnt 2>/dev/null; trimtab drive remove --all --force",
+                "umount -l mnt 2>/dev/null; trimtab array stop --all --force; \
+                 trimtab drive remove --all --force",
                 60,
             );
         }

@@ -43,6 +43,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("/var/tmp/safe.img", "safe.img", "a file of the test's own"),
     ("scripts/demo-work DIRECTORY", "sleep 1", "needs a file system on the recorded disk"),
     ("fio job.fio", "sleep 1", "the user's own job"),
+    ("truncate -s 1G", "truncate -s 64M", "members that are made equal soon"),
     ("fio --name=replay", "fio --parse-only --name=replay", "it would write to a disk"),
     (
         "--base enterprise-a",
@@ -73,11 +74,30 @@ pub(crate) const REPLAY_LINES: &[(&str, &str)] = &[
 pub(crate) const SIMULATION_LINES: &[(&str, &str)] =
     &[("requests = ", "requests = 100_000"), ("warm_up_requests = ", "warm_up_requests = 20_000")];
 
+/// Files for members of arrays, the array that pages call `fast`, and states of it.
+const MEMBERS: &str = "truncate -s 64M a.img b.img c.img d.img e.img";
+const FAST: &str = "truncate -s 64M a.img b.img c.img d.img e.img && \
+                    trimtab array create fast --level 5 --assume-clean a.img b.img c.img d.img";
+const FAST_STOPPED: &str = "truncate -s 64M a.img b.img c.img d.img && \
+                    trimtab array create fast --level 5 --assume-clean a.img b.img c.img d.img && \
+                    trimtab array stop fast";
+const FAST_FAILED: &str = "truncate -s 64M a.img b.img c.img d.img && \
+                    trimtab array create fast --level 5 --assume-clean a.img b.img c.img d.img && \
+                    trimtab array fail fast b.img";
+const FAST_REMOVED: &str = "truncate -s 64M a.img b.img c.img d.img e.img && \
+                    trimtab array create fast --level 5 --assume-clean a.img b.img c.img d.img && \
+                    trimtab array fail fast b.img && trimtab array remove fast b.img";
+
 /// Commands, by their beginnings, that need another command first.
 const BEFORE: &[(&str, &str)] = &[
     ("sudo trimtab drive restore", "trimtab drive snapshot slow"),
     ("sudo mount /dev/loop0", "mkfs.ext4 -q @slow"),
     ("sudo umount /mnt", "mkfs.ext4 -q @slow && mount @slow mnt"),
+    ("sudo trimtab array create", MEMBERS),
+    ("sudo trimtab array assemble", FAST_STOPPED),
+    ("sudo trimtab array remove", FAST_FAILED),
+    ("sudo trimtab array add", FAST_REMOVED),
+    ("sudo trimtab array", FAST),
     (
         "trimtab sim run examples/sim-replay.toml",
         "trimtab trace synth examples/synth-poisson.toml -o poisson.parquet",
@@ -90,6 +110,7 @@ const ENDLESS: &[&str] = &[
     "sudo trimtab watch",
     "sudo trimtab agent --config /etc/trimtab/agent.toml",
     "sudo trimtab drive stat slow --watch",
+    "sudo trimtab array stat fast --watch",
 ];
 
 /// Commands, by their beginnings, that do not run, and why.
@@ -159,7 +180,7 @@ pub(crate) fn needs(command: &str) -> Needs {
     let is_any = |all: &[&str]| all.iter().any(|what| command.contains(what));
     if is_any(&["trimtab record ", "trimtab watch ", "trimtab top", "trimtab agent "]) {
         Needs::Ebpf
-    } else if is_any(&["trimtab drive ", "/dev/loop0", "/mnt"]) {
+    } else if is_any(&["trimtab drive ", "trimtab array ", "/dev/loop0", "/mnt"]) {
         Needs::Drives
     } else {
         Needs::Nothing

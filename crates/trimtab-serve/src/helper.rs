@@ -1,4 +1,4 @@
-//! Helper processes that access a drive's device on behalf of its server.
+//! Helper processes that access a device on behalf of its server.
 //!
 //! A process that uses a device which it serves itself may wait in the kernel for its own answer,
 //! uninterruptibly: killed at that moment, it would never end, nor would any other user of the
@@ -31,7 +31,8 @@ use trimtab_io::Nanos;
 
 use super::error::Error;
 use super::loopdev::{self, LoopDevice};
-use super::{check, clock};
+use super::reads::{self, Pace};
+use trimtab_io::monotonic;
 
 /// Time limit of a job: far above the usual, on a busy machine too.
 const JOB_TIMEOUT: Duration = Duration::from_secs(20);
@@ -52,7 +53,7 @@ pub struct Helper {
 /// A job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Job {
+pub(crate) enum Job {
     /// Attaches a loop device to a file.
     Attach { file: PathBuf, block_bytes: u32, scheduler: String, rotational: bool },
     /// Reads at these offsets of a device, one after the other.
@@ -81,7 +82,7 @@ impl Job {
 /// The result of a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     Attached {
         device: PathBuf,
         scheduler_before: Option<String>,
@@ -118,7 +119,7 @@ impl Helper {
     }
 
     /// Runs a job in a helper process; `file` carries the job.
-    pub(super) fn run(&self, file: &Path, job: &Job) -> Result<Outcome, Error> {
+    pub(crate) fn run(&self, file: &Path, job: &Job) -> Result<Outcome, Error> {
         let failed = |what: &str| Error::system(format!("{what} {}", file.display()));
         let line = serde_json::to_vec(job).expect("plain data has a form in JSON");
         let mut options = File::options();
@@ -136,7 +137,7 @@ impl Helper {
             .stderr(Stdio::null())
             // Ctrl-C is for the foreground process, whose server then runs the detach job.
             .process_group(0);
-        let what = || format!("start the drive's helper, {}", self.program.display());
+        let what = || format!("start the device's helper, {}", self.program.display());
         let mut child = command.spawn().map_err(Error::system(what()))?;
         // Closes this process's copy of the locked input.
         drop(command);
@@ -207,7 +208,7 @@ fn end(child: &mut Child, by_itself: Duration) {
 }
 
 /// Waits until no helper of a dead server runs a job any more.
-pub(super) fn wait_for_end(file: &Path) -> Result<(), Error> {
+pub(crate) fn wait_for_end(file: &Path) -> Result<(), Error> {
     let Ok(job) = File::open(file) else { return Ok(()) };
     let begun = Instant::now();
     while rustix::fs::flock(&job, FlockOperation::NonBlockingLockShared).is_err() {
@@ -246,13 +247,9 @@ fn act(job: Job) -> Result<Outcome, Error> {
         }
         Job::Read { device, offsets } => {
             let failed = || Error::system(format!("read {}", device.display()));
-            let file = check::open(&device).map_err(failed())?;
-            let seen = check::read_serially(
-                &file,
-                &offsets,
-                clock::now() + READ_TIMEOUT,
-                check::Pace::UNLIMITED,
-            );
+            let file = reads::open(&device).map_err(failed())?;
+            let seen =
+                reads::read_serially(&file, &offsets, monotonic() + READ_TIMEOUT, Pace::UNLIMITED);
             let seen = seen.map_err(failed())?;
             Ok(Outcome::Read(seen.into_iter().map(|(offset, time)| (offset, time.0)).collect()))
         }

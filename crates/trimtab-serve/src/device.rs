@@ -1,38 +1,50 @@
-//! The server's handle to its drive's block device, which it accesses through helpers only.
+//! The server's handle to its block device, which it accesses through helpers only.
 
 use std::path::PathBuf;
 
-use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
 
-use super::drive_directory::DriveDirectory;
+use super::directory::DeviceDirectory;
 use super::error::Error;
 use super::helper::{Helper, Job, Outcome};
-use super::spec::Spec;
 use super::{fuse, loopdev};
 
-/// The loop device over a drive's file. Detached when dropped; the kernel does that as soon as no
+/// How a loop device is attached.
+#[derive(Clone, Debug)]
+pub struct Attachment {
+    /// Bytes of a block: 512, 1024, 2048 or 4096.
+    pub block_bytes: u32,
+    /// The kernel's I/O scheduler.
+    pub scheduler: String,
+    /// Whether the kernel takes it for a disk with platters.
+    pub rotational: bool,
+}
+
+/// The loop device over a device's file. Detached when dropped; the kernel does that as soon as no
 /// process has it open. The file must still be served then, so that the kernel can write back what
 /// it holds.
-pub(super) struct Device {
+#[derive(Debug)]
+pub struct Device {
     /// `/dev/loop…`
-    pub(super) path: PathBuf,
+    pub path: PathBuf,
     /// Its I/O scheduler before, if it was changed.
-    pub(super) scheduler_before: Option<String>,
+    pub scheduler_before: Option<String>,
     helper: Helper,
     job: PathBuf,
 }
 
 impl Device {
-    /// Attaches a device to the drive's file.
-    pub(super) fn attach(
+    /// Attaches a device to the file in a directory's mount.
+    ///
+    /// # Errors
+    /// The machine lacks something, or does not take the settings.
+    pub fn attach(
         helper: Helper,
-        directory: &DriveDirectory,
-        spec: &Spec,
+        directory: &DeviceDirectory,
+        attachment: &Attachment,
     ) -> Result<Self, Error> {
         let file = fuse::file_in(&directory.mount());
-        let (block_bytes, scheduler) = (spec.block_bytes, spec.scheduler.clone());
-        let rotational = matches!(spec.profile, DriveProfile::Disk(_));
+        let Attachment { block_bytes, scheduler, rotational } = attachment.clone();
         let job = directory.job();
         match helper.run(&job, &Job::Attach { file, block_bytes, scheduler, rotational })? {
             Outcome::Attached { device: path, scheduler_before } => {
@@ -43,12 +55,16 @@ impl Device {
     }
 
     /// The kernel's name for it.
-    pub(super) fn name(&self) -> &str {
+    #[must_use]
+    pub fn name(&self) -> &str {
         loopdev::name(&self.path)
     }
 
-    /// Reads at these offsets, one after the other; returns each offset and latency.
-    pub(super) fn read(&self, offsets: Vec<u64>) -> Result<Vec<(u64, Nanos)>, Error> {
+    /// Reads these pages, one after the other; returns each offset and latency.
+    ///
+    /// # Errors
+    /// A read fails.
+    pub fn read(&self, offsets: Vec<u64>) -> Result<Vec<(u64, Nanos)>, Error> {
         match self.helper.run(&self.job, &Job::Read { device: self.path.clone(), offsets })? {
             Outcome::Read(seen) => {
                 Ok(seen.into_iter().map(|(offset, time)| (offset, Nanos(time))).collect())
@@ -58,7 +74,10 @@ impl Device {
     }
 
     /// How the device is used, if detaching it would break a user.
-    pub(super) fn in_use(&self) -> Result<Option<String>, Error> {
+    ///
+    /// # Errors
+    /// That cannot be determined.
+    pub fn in_use(&self) -> Result<Option<String>, Error> {
         match self.helper.run(&self.job, &Job::Look { device: self.path.clone() })? {
             Outcome::InUse(why) => Ok(why),
             _ => Err(unexpected_reply()),
@@ -76,5 +95,5 @@ impl Drop for Device {
 }
 
 fn unexpected_reply() -> Error {
-    Error::Failed("the drive's helper sent an unexpected reply: is it of this version?".to_owned())
+    Error::Failed("the device's helper sent an unexpected reply: is it of this version?".to_owned())
 }

@@ -36,9 +36,9 @@ const OPEN_DIRECT: u32 = 1 << 0 | 1 << 6;
 
 /// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Message<'a> {
+pub struct Message<'a> {
     /// Its number, which the answer repeats.
-    pub(super) unique: u64,
+    pub unique: u64,
     /// The inode it concerns.
     pub(super) inode: u64,
     pub(super) call: Call<'a>,
@@ -81,7 +81,8 @@ pub(super) enum Call<'a> {
 
 impl<'a> Message<'a> {
     /// Parses a message. `None` if it is truncated or malformed.
-    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
+    #[must_use]
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, body) = bytes.split_at_checked(IN_HEADER)?;
         if u32_at(header, 0)? as usize != bytes.len() {
             return None;
@@ -220,8 +221,9 @@ pub(super) fn opened() -> Vec<u8> {
     Fields::default().u64(0).u32(OPEN_DIRECT).u32(0).0
 }
 
-/// `struct fuse_write_out`.
-pub(super) fn wrote(bytes: u32) -> [u8; 8] {
+/// The answer to a write of this many bytes: `struct fuse_write_out`.
+#[must_use]
+pub fn wrote(bytes: u32) -> [u8; 8] {
     let mut fields = [0; 8];
     fields[..4].copy_from_slice(&bytes.to_ne_bytes());
     fields

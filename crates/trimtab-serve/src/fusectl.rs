@@ -16,7 +16,7 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 use super::fuse;
 
 /// Aborts the connection of this number, the minor device number of its file system.
-pub(super) fn abort(number: u32) -> rustix::io::Result<()> {
+pub(crate) fn abort(number: u32) -> rustix::io::Result<()> {
     let context = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&context)?;
     let root = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
@@ -48,14 +48,14 @@ fn mounts(mountinfo: &str) -> impl Iterator<Item = Mount<'_>> {
 }
 
 /// The numbers of the file systems mounted on a directory, dead ones included.
-pub(super) fn mounted_on(directory: &Path) -> Vec<u32> {
+pub(crate) fn mounted_on(directory: &Path) -> Vec<u32> {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     let at = escaped(directory);
     mounts(&text).filter(|mount| mount.at == at).map(|mount| mount.number).collect()
 }
 
 /// Whether a number now belongs to another file system: numbers are reused.
-pub(super) fn is_of_another(number: u32) -> bool {
+pub(crate) fn is_of_another(number: u32) -> bool {
     let text = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     mounts(&text).any(|mount| mount.number == number && mount.kind != fuse::FILE_SYSTEM)
 }

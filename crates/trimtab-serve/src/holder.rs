@@ -1,4 +1,4 @@
-//! The process that holds a drive's lock: its condition, and how to end it.
+//! The process that holds a device's lock: its condition, and how to end it.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -8,7 +8,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 /// Whether a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Condition {
+pub(crate) enum Condition {
     Lives,
     /// Stopped by a signal or a debugger.
     Stopped,
@@ -17,7 +17,7 @@ pub(super) enum Condition {
 }
 
 /// The process that a lock file names, verified to hold the lock on that file.
-pub(super) struct Holder {
+pub(crate) struct Holder {
     pid: Pid,
     /// A pidfd: refers to that process even if its number is reused.
     process: OwnedFd,
@@ -25,7 +25,7 @@ pub(super) struct Holder {
 
 impl Holder {
     /// `None` if it has ended, or is not visible to this process.
-    pub(super) fn of(lock: &Path) -> Option<Self> {
+    pub(crate) fn of(lock: &Path) -> Option<Self> {
         let pid = fs::read_to_string(lock).ok()?.trim().parse().ok()?;
         let pid = Pid::from_raw(pid)?;
         let process = pidfd_open(pid, PidfdFlags::empty()).ok()?;
@@ -34,16 +34,16 @@ impl Holder {
         tasks(pid).iter().any(|task| has_locked(task, &path)).then_some(Self { pid, process })
     }
 
-    pub(super) const fn pid(&self) -> Pid {
+    pub(crate) const fn pid(&self) -> Pid {
         self.pid
     }
 
-    pub(super) fn condition(&self) -> Condition {
+    pub(crate) fn condition(&self) -> Condition {
         condition(self.pid)
     }
 
     /// Kills it. The lock shows when it has ended.
-    pub(super) fn kill(&self) -> rustix::io::Result<()> {
+    pub(crate) fn kill(&self) -> rustix::io::Result<()> {
         pidfd_send_signal(&self.process, Signal::KILL)
     }
 }

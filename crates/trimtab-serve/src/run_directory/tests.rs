@@ -1,14 +1,39 @@
-use std::path::Path;
 use std::time::Duration;
+
+use serde::Deserialize;
 
 use super::super::fuse;
 use super::*;
 
+#[derive(Clone, Serialize, Deserialize)]
+struct Info {
+    name: String,
+    device: PathBuf,
+}
+
+impl DeviceInfo for Info {
+    const NOUN: &'static str = "drive";
+    const DIRECTORY: &'static str = "drives";
+    const END: &'static str = "remove";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn device(&self) -> &Path {
+        &self.device
+    }
+
+    fn pid(&self) -> u32 {
+        1
+    }
+}
+
 /// A run directory that does not exist yet.
-fn new_run_directory() -> (tempfile::TempDir, RunDirectory) {
+fn new_run_directory() -> (tempfile::TempDir, RunDirectory<Info>) {
     let directory = tempfile::tempdir().unwrap();
-    let drives = directory.path().join("run/drives");
-    (directory, RunDirectory { drives })
+    let devices = directory.path().join("run/drives");
+    (directory, RunDirectory { devices, kind: PhantomData })
 }
 
 fn mode(path: &Path) -> u32 {
@@ -16,22 +41,22 @@ fn mode(path: &Path) -> u32 {
 }
 
 #[test]
-fn only_the_drives_directory_is_private() {
+fn only_the_devices_directories_are_private() {
     let (_directory, run_directory) = new_run_directory();
     let claimed = run_directory.claim("a").unwrap();
-    assert_eq!(mode(run_directory.drives.parent().unwrap()), 0o755);
+    assert_eq!(mode(run_directory.devices.parent().unwrap()), 0o755);
     assert_eq!(
-        (mode(&run_directory.drives), mode(&run_directory.drives.join("a"))),
+        (mode(&run_directory.devices), mode(&run_directory.devices.join("a"))),
         (0o700, 0o700)
     );
     drop(claimed);
-    assert!(!run_directory.drives.exists());
+    assert!(!run_directory.devices.exists());
 }
 
 #[test]
 fn status_check_does_not_prevent_a_claim() {
     let (_directory, run_directory) = new_run_directory();
-    let directory = run_directory.drive_directory("a");
+    let directory = run_directory.device_directory("a");
     fs::create_dir_all(directory.mount()).unwrap();
     fs::remove_dir(directory.mount()).unwrap();
     let shared = File::create(directory.lock()).unwrap();
@@ -61,7 +86,7 @@ fn failed_unmount_is_an_error() {
     use rustix::process::Uid;
 
     let (_directory, run_directory) = new_run_directory();
-    let directory = run_directory.drive_directory("a");
+    let directory = run_directory.device_directory("a");
     fs::create_dir_all(directory.mount()).unwrap();
     if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Root]) {
         return;
@@ -81,12 +106,4 @@ fn failed_unmount_is_an_error() {
     assert!(error.starts_with("cannot unmount ") && error.lines().count() == 1, "{error}");
     drop(mounted);
     directory.sweep().unwrap();
-}
-
-#[test]
-fn info_of_earlier_versions_parses() {
-    let text = r#"{"name": "a", "device": "/dev/loop0", "pid": 1, "capacity": 4096,
-        "profile": "p", "seed": 1, "data": "none"}"#;
-    let info: DriveInfo = serde_json::from_str(text).unwrap();
-    assert_eq!(info.scheduler_before, None);
 }

@@ -43,7 +43,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An attached loop device. Detached when dropped, unless it is released by `keep`; the kernel does
 /// that as soon as no process has it open.
-pub(super) struct LoopDevice {
+pub struct LoopDevice {
     /// `/dev/loop…`
     path: PathBuf,
     /// Its I/O scheduler before, if it was changed: the setting outlives the attachment.
@@ -52,16 +52,20 @@ pub(super) struct LoopDevice {
 
 impl LoopDevice {
     /// Attaches a file, with direct I/O, and sets the kernel's scheduler for it.
-    pub(super) fn attach(file: &Path, block_bytes: u32, scheduler: &str) -> Result<Self, Error> {
+    pub(crate) fn attach(file: &Path, block_bytes: u32, scheduler: &str) -> Result<Self, Error> {
         const O_DIRECT: i32 = rustix::fs::OFlags::DIRECT.bits() as i32;
         let file = File::options().read(true).write(true).custom_flags(O_DIRECT).open(file);
-        let file = file.map_err(Error::system("open the drive's file"))?;
+        let file = file.map_err(Error::system("open the device's file"))?;
         let mut device = Self::attach_file(&file, block_bytes)?;
         device.set_scheduler(scheduler)?;
         Ok(device)
     }
 
-    pub(super) fn attach_file(file: &File, block_bytes: u32) -> Result<Self, Error> {
+    /// Attaches an open file.
+    ///
+    /// # Errors
+    /// The kernel has no loop devices, or refuses the file.
+    pub fn attach_file(file: &File, block_bytes: u32) -> Result<Self, Error> {
         let control = open_control()?;
         // Another process may take the free device first: then try the next.
         for _ in 0..100 {
@@ -78,7 +82,11 @@ impl LoopDevice {
         Err(Error::Failed("other processes take every free loop device first".to_owned()))
     }
 
-    pub(super) fn set_scheduler(&mut self, scheduler: &str) -> Result<(), Error> {
+    /// Sets the kernel's I/O scheduler for it, until it is dropped.
+    ///
+    /// # Errors
+    /// The kernel has no such scheduler.
+    pub fn set_scheduler(&mut self, scheduler: &str) -> Result<(), Error> {
         let file = sys(&self.path).join("queue/scheduler");
         let all = fs::read_to_string(&file).unwrap_or_default();
         let known = |name: &str| name.trim_matches(['[', ']']).to_owned();
@@ -97,12 +105,12 @@ impl LoopDevice {
 
     /// Makes the kernel, and the schedulers that ask for it, take it for a disk with platters. The
     /// next attachment of this loop device resets it. Not essential: `/sys` may be read-only.
-    pub(super) fn set_rotational(&self) {
+    pub(crate) fn set_rotational(&self) {
         _ = fs::write(sys(&self.path).join("queue/rotational"), "1");
     }
 
     /// Leaves it attached: returns its path, and its scheduler before, if it was changed.
-    pub(super) fn keep(mut self) -> (PathBuf, Option<String>) {
+    pub(crate) fn keep(mut self) -> (PathBuf, Option<String>) {
         let kept = (std::mem::take(&mut self.path), self.scheduler_before.take());
         std::mem::forget(self);
         kept
@@ -110,7 +118,10 @@ impl LoopDevice {
 }
 
 /// Opens the control device, and so checks that the kernel has loop devices.
-pub(super) fn open_control() -> Result<File, Error> {
+///
+/// # Errors
+/// It has none, or the process lacks privileges.
+pub fn open_control() -> Result<File, Error> {
     let control = File::options().read(true).write(true).open("/dev/loop-control");
     control.map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => Error::Failed(
@@ -129,7 +140,7 @@ impl Drop for LoopDevice {
 }
 
 /// Restores a device's scheduler, if it was changed.
-pub(super) fn restore_scheduler(path: &Path, before: Option<&str>) {
+pub(crate) fn restore_scheduler(path: &Path, before: Option<&str>) {
     if let Some(before) = before {
         _ = fs::write(sys(path).join("queue/scheduler"), before);
     }
@@ -137,7 +148,7 @@ pub(super) fn restore_scheduler(path: &Path, before: Option<&str>) {
 
 /// Detaches a device, and waits some seconds until it has released its file. An open device is
 /// detached when it is closed.
-pub(super) fn detach(path: &Path) {
+pub(crate) fn detach(path: &Path) {
     let Ok(device) = File::options().read(true).write(true).open(path) else { return };
     // SAFETY: LOOP_CLR_FD takes no argument.
     let cleared = unsafe { ioctl::ioctl(&device, ioctl::NoArg::<LOOP_CLR_FD>::new()) };
@@ -150,7 +161,7 @@ pub(super) fn detach(path: &Path) {
 }
 
 /// Devices attached to this file, whether or not its path still resolves.
-pub(super) fn attached_to(file: &Path) -> Vec<PathBuf> {
+pub(crate) fn attached_to(file: &Path) -> Vec<PathBuf> {
     let Ok(all) = fs::read_dir("/sys/block") else { return Vec::new() };
     let is_attached =
         |entry: &fs::DirEntry| backing_file(&entry.path()).is_some_and(|backing| backing == file);
@@ -166,12 +177,12 @@ fn backing_file(sys: &Path) -> Option<PathBuf> {
 }
 
 /// Whether a device is attached to this file of a detached file system.
-pub(super) fn is_attached_to_lost(path: &Path, file: &str) -> bool {
+pub(crate) fn is_attached_to_lost(path: &Path, file: &str) -> bool {
     backing_file(&sys(path)).is_some_and(|backing| backing == Path::new("/").join(file))
 }
 
 /// How a device is used, if detaching it would break a user.
-pub(super) fn use_of(path: &Path) -> Option<String> {
+pub(crate) fn use_of(path: &Path) -> Option<String> {
     if !is_claimed(path) {
         return None;
     }
@@ -183,7 +194,7 @@ pub(super) fn use_of(path: &Path) -> Option<String> {
 }
 
 /// A device's mount point, as this process sees it.
-pub(super) fn mounted_at(path: &Path) -> Option<String> {
+pub(crate) fn mounted_at(path: &Path) -> Option<String> {
     let number = fs::read_to_string(sys(path).join("dev")).ok()?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
     let mut mounts = mounts.lines().map(|line| line.split(' '));
@@ -200,7 +211,7 @@ fn is_claimed(path: &Path) -> bool {
 }
 
 /// The kernel's name for a device.
-pub(super) fn name(path: &Path) -> &str {
+pub(crate) fn name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }
 

@@ -6,7 +6,8 @@ use std::io;
 use rustix::mm::MlockAllFlags;
 
 /// `MemAvailable`, bytes, if the kernel reports it.
-pub(super) fn available_memory() -> Option<u64> {
+#[must_use]
+pub fn available_memory() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/meminfo").ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
@@ -16,9 +17,10 @@ pub(super) fn available_memory() -> Option<u64> {
 /// Locks the process's memory, and marks it as an I/O server (`PR_SET_IO_FLUSHER`), so that its
 /// allocations never wait for a disk. Threads started later inherit both.
 ///
-/// Containers often lack the capabilities for this. The drive still works then, except under memory
+/// Containers often lack the capabilities for this. The device still works then, except under memory
 /// pressure. Returns what could not be set, in words.
-pub(super) fn serve_io() -> Vec<String> {
+#[must_use]
+pub fn serve_io() -> Vec<String> {
     // Locked on fault: thread stacks and buffers for the largest requests are mostly untouched.
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     let locked = rustix::mm::mlockall(flags);

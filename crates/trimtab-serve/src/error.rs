@@ -1,10 +1,8 @@
-//! Errors of emulated drives.
+//! Errors of served devices.
 
 use std::io;
 
-use trimtab_device::FaultError;
-
-/// Why a drive cannot be made, or cannot do what is asked. Each displays as one line.
+/// Why a device cannot be made, or cannot do what is asked. Each displays as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The input is invalid.
@@ -13,11 +11,13 @@ pub enum Error {
     /// The input is valid, but the operation cannot be done here or now.
     #[error("{0}")]
     Failed(String),
-    /// A drive's server is alive and does not answer.
+    /// A device's server is alive and does not answer.
     #[error("{0}")]
     NoAnswer(String),
     /// The process lacks privileges.
-    #[error("emulated drives need root, to mount and to attach loop devices: run it with sudo")]
+    #[error(
+        "emulated drives and arrays need root, to mount and to attach loop devices: run it with sudo"
+    )]
     Privilege,
     /// A system call failed.
     #[error("cannot {what}: {source}")]
@@ -29,12 +29,6 @@ pub enum Error {
     },
 }
 
-impl From<FaultError> for Error {
-    fn from(error: FaultError) -> Self {
-        Self::BadInput(error.to_string())
-    }
-}
-
 impl Error {
     /// Whether the user's input is at fault (exit code 2) rather than the
     /// machine (exit code 1).
@@ -43,7 +37,8 @@ impl Error {
         matches!(self, Self::BadInput(_))
     }
 
-    pub(super) fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
+    /// A failed system call, from what was to be done (`open /dev/fuse`) and the kernel's error.
+    pub fn system<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         move |source| Self::System { what: what.into(), source: source.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! A drive's directory: the server that holds it, and the removal of its device, mount and
+//! A device's directory: the server that holds it, and the removal of its device, mount and
 //! files.
 
 use std::fs::{self, File};
@@ -8,65 +8,79 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustix::fs::FlockOperation;
+use serde::{Deserialize, Serialize};
 use trimtab_io::WholeFile;
 
 use super::error::Error;
 use super::holder::{Condition, Holder};
-use super::run_directory::DriveInfo;
 use super::{fuse, fusectl, helper, loopdev};
 
-const INFO: WholeFile = WholeFile::json("a drive's info");
+const INFO: WholeFile = WholeFile::json("a device's info");
 
-/// A process that only checks whether a drive lives holds its lock for much less than this.
+/// A process that only checks whether a device lives holds its lock for much less than this.
 const STATUS_CHECK: Duration = Duration::from_millis(100);
 /// A killed server has released everything within this, unless it hangs in the kernel.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same after its connection was aborted; freeing much memory takes long.
 const ABORT_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A drive's directory.
+/// The part of a device's description that is needed here.
+#[derive(Debug, Deserialize)]
+struct Attached {
+    device: PathBuf,
+    #[serde(default)]
+    scheduler_before: Option<String>,
+}
+
+/// A device's directory.
 #[derive(Clone, Debug)]
-pub(super) struct DriveDirectory(PathBuf);
+pub struct DeviceDirectory {
+    directory: PathBuf,
+    /// What the device is, in messages.
+    noun: &'static str,
+}
 
-impl DriveDirectory {
-    pub(super) const fn new(directory: PathBuf) -> Self {
-        Self(directory)
+impl DeviceDirectory {
+    pub(crate) const fn new(directory: PathBuf, noun: &'static str) -> Self {
+        Self { directory, noun }
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
     }
 
-    pub(super) fn lock(&self) -> PathBuf {
+    pub(crate) fn lock(&self) -> PathBuf {
         self.file("lock")
     }
 
-    pub(super) fn control(&self) -> PathBuf {
+    /// Its socket for commands.
+    #[must_use]
+    pub fn control(&self) -> PathBuf {
         self.file("control")
     }
 
-    pub(super) fn mount(&self) -> PathBuf {
+    pub(crate) fn mount(&self) -> PathBuf {
         self.file("mount")
     }
 
-    pub(super) fn job(&self) -> PathBuf {
+    pub(crate) fn job(&self) -> PathBuf {
         self.file("job")
     }
 
-    pub(super) fn is_there(&self) -> bool {
-        self.0.is_dir()
+    pub(crate) fn is_there(&self) -> bool {
+        self.directory.is_dir()
     }
 
     fn connection(&self) -> PathBuf {
         self.file("connection")
     }
 
-    pub(super) fn info(&self) -> Option<DriveInfo> {
+    pub(crate) fn info<I: for<'de> Deserialize<'de>>(&self) -> Option<I> {
         serde_json::from_slice(&INFO.read(&self.file("info.json")).ok()?).ok()
     }
 
     /// Claims the directory, and creates it if necessary.
-    pub(super) fn claim(self) -> Result<Claimed, Error> {
+    pub(crate) fn claim(self) -> Result<Claimed, Error> {
         let lock = self.take_lock()?;
         // From here on other processes find it, whatever happens to this one.
         let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));
@@ -77,14 +91,18 @@ impl DriveDirectory {
         Ok(Claimed { directory: self, _lock: lock })
     }
 
-    /// Takes the drive's lock. Waits for processes that only check whether the drive lives, and for
+    /// Takes the device's lock. Waits for processes that only check whether the device lives, and for
     /// a killed server that hangs; both hold the lock without being a running server.
     fn take_lock(&self) -> Result<File, Error> {
-        let make = |e| Error::system(format!("make {}", self.0.display()))(e);
+        let make = |e| Error::system(format!("make {}", self.directory.display()))(e);
         let begun = Instant::now();
         let mut aborted = false;
         loop {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.0).map_err(make)?;
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&self.directory)
+                .map_err(make)?;
             let mut options = File::options();
             let lock = options.create(true).truncate(false).write(true).mode(0o600);
             let lock = match lock.open(self.lock()) {
@@ -105,15 +123,16 @@ impl DriveDirectory {
             let holder = Holder::of(&self.lock());
             match holder.filter(|holder| holder.condition() == Condition::Dying) {
                 None if waited > STATUS_CHECK => {
-                    let name = self.0.file_name().unwrap_or_default().to_string_lossy();
-                    let why = format!("`{name}`: the drive already exists");
+                    let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
+                    let why = format!("`{name}`: the {} already exists", self.noun);
                     return Err(Error::BadInput(why));
                 }
                 Some(holder) if waited > ABORT_TIMEOUT => {
                     let pid = holder.pid().as_raw_nonzero();
                     return Err(Error::Failed(format!(
-                        "the drive's server, process {pid}, was killed and does not end: the \
-                         kernel's log may say what it waits for"
+                        "the {}'s server, process {pid}, was killed and does not end: the \
+                         kernel's log may say what it waits for",
+                        self.noun
                     )));
                 }
                 Some(_) if waited > EXIT_TIMEOUT && !aborted => {
@@ -128,7 +147,7 @@ impl DriveDirectory {
 
     /// Records the number of the file system's connection, by which it can be aborted. Must be
     /// called before any process can wait for the file system.
-    pub(super) fn record_connection(&self) -> Result<(), Error> {
+    pub(crate) fn record_connection(&self) -> Result<(), Error> {
         let failed = format!("write {}", self.connection().display());
         let number = fusectl::mounted_on(&self.mount()).last().copied();
         let number =
@@ -160,26 +179,26 @@ impl DriveDirectory {
         }
     }
 
-    /// Loop devices over the drive's file, found without accessing the file.
+    /// Loop devices over the device's file, found without accessing the file.
     fn devices(&self) -> Vec<PathBuf> {
         let mut all = loopdev::attached_to(&fuse::file_in(&self.mount()));
         // The file system may have been unmounted by another process.
-        let noted = self.info().map(|info| info.device);
+        let noted = self.info().map(|info: Attached| info.device);
         all.extend(noted.filter(|device| loopdev::is_attached_to_lost(device, fuse::FILE)));
         all
     }
 
     /// The mount point of a file system on one of its devices.
-    pub(super) fn mounted_at(&self) -> Option<String> {
+    pub(crate) fn mounted_at(&self) -> Option<String> {
         self.devices().iter().find_map(|device| loopdev::mounted_at(device))
     }
 
     /// Ends the file system, and the devices over its file. Aborts it first, so that nothing blocks
     /// on the server.
-    pub(super) fn take_down(&self) -> Result<(), Error> {
+    pub(crate) fn take_down(&self) -> Result<(), Error> {
         self.abort();
         helper::wait_for_end(&self.job())?;
-        let info = self.info();
+        let info = self.info::<Attached>();
         for device in self.devices() {
             // The number may be reused by now, but not by a file system with our file.
             if let Some(info) = info.as_ref().filter(|info| info.device == device) {
@@ -196,7 +215,7 @@ impl DriveDirectory {
     }
 
     /// Removes everything but the lock: device, mount, files.
-    pub(super) fn sweep(&self) -> Result<(), Error> {
+    pub(crate) fn sweep(&self) -> Result<(), Error> {
         self.take_down()?;
         _ = fs::remove_dir(self.mount());
         for name in ["control", "info.json", "info.json.new", "log", "job", "connection"] {
@@ -216,15 +235,25 @@ fn is_at(file: &File, path: &Path) -> bool {
     file.metadata().map(of).ok().zip(fs::metadata(path).map(of).ok()).is_some_and(|(a, b)| a == b)
 }
 
-/// A drive's directory, claimed by this process. Removed when dropped.
-pub(super) struct Claimed {
-    pub(super) directory: DriveDirectory,
+/// A device's directory, claimed by this process. Removed when dropped.
+#[derive(Debug)]
+pub struct Claimed {
+    directory: DeviceDirectory,
     _lock: File,
 }
 
 impl Claimed {
-    /// Makes the drive visible to other processes.
-    pub(super) fn publish(&self, info: &DriveInfo) -> Result<(), Error> {
+    /// The directory.
+    #[must_use]
+    pub const fn directory(&self) -> &DeviceDirectory {
+        &self.directory
+    }
+
+    /// Makes the device visible to other processes.
+    ///
+    /// # Errors
+    /// Its description cannot be written.
+    pub fn publish(&self, info: &impl Serialize) -> Result<(), Error> {
         let text = serde_json::to_vec_pretty(info).expect("plain data has a form in JSON");
         // Renamed into place: readers never see half of it.
         let (new, file) = (self.directory.file("info.json.new"), self.directory.file("info.json"));
@@ -241,8 +270,8 @@ impl Drop for Claimed {
             return;
         }
         _ = fs::remove_file(self.directory.lock());
-        _ = fs::remove_dir(&self.directory.0);
-        // The last drive removes the parent directory too.
-        _ = self.directory.0.parent().map(fs::remove_dir);
+        _ = fs::remove_dir(&self.directory.directory);
+        // The last device removes the parent directory too.
+        _ = self.directory.directory.parent().map(fs::remove_dir);
     }
 }

@@ -1,0 +1,373 @@
+//! The driver of a planner under a block device, in real time.
+//!
+//! ```text
+//!   FUSE ─> requests ─> (bit of the bitmap, window) ─> Planner ─> ring ─> members
+//!     ▲                                                   │        │
+//!     └───────────── answer <── (superblocks) ────────────┴────────┘
+//! ```
+//!
+//! One thread does everything that requests need: it waits in an io_uring for the kernel's requests,
+//! the members' completions and messages of other threads. Those write metadata (keeper.rs) and
+//! resynchronise, rebuild and check (windows.rs), and may block.
+//!
+//! - **No answer before the members have it.** A write waits until the write-intent bitmap says that
+//!   its region may differ. If a member fails, answers wait until the superblocks of the others say
+//!   so: otherwise it could be taken for a current one after a crash.
+//! - **A read's data are its own.** Each request to a member has a buffer of its own, which is copied
+//!   when it is complete, and if the planner still [awaits](Planner::awaits) it.
+
+mod commands;
+mod mailbox;
+mod members;
+mod requests;
+mod upkeep;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
+use trimtab_array::{Content, Layout, Level, Member};
+use trimtab_io::{Nanos, Op, monotonic};
+use trimtab_serve::{Connection, Error, ServedFile};
+use trimtab_steer::InFlightTable;
+use trimtab_uring::{DataRing, Finished, Io, Watched};
+
+use crate::buffers::Buffers;
+use crate::figures::Figures;
+use crate::guard::{Guarded, Shared};
+use crate::keeper::Keeper;
+use crate::member::MemberDevice;
+use crate::metadata::{Metadata, Version};
+use crate::spec::PolicyKind;
+use crate::tasks::{Rebuild, Tasks};
+use crate::windows::Windows;
+pub(crate) use mailbox::{Fatal, Inbox, Mailbox};
+use mailbox::{Task, Wake};
+
+/// Numbers of the ring's requests that are no requests to members.
+const TAG_KERNEL: u64 = u64::MAX;
+const TAG_WAKE: u64 = u64::MAX - 1;
+
+/// What a role of the layout has.
+#[derive(Debug, Default)]
+pub(crate) struct Slot {
+    pub(crate) device: Option<Arc<MemberDevice>>,
+    pub(crate) state: SlotState,
+    /// Where data begin on the device.
+    pub(crate) data_offset: u64,
+    /// Why it failed.
+    pub(crate) why: Option<String>,
+}
+
+/// The state of a member.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum SlotState {
+    #[default]
+    Missing,
+    Active,
+    Rebuilding,
+    Failed,
+}
+
+/// An array that is ready to run.
+pub(crate) struct Assembled {
+    pub(crate) layout: Layout,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) metadata: Metadata,
+    pub(crate) shared: Arc<Shared>,
+    /// A member to rebuild.
+    pub(crate) rebuild: Option<Rebuild>,
+}
+
+/// A request to a member.
+struct MemberRequest {
+    io: MemberIo,
+    sent: Nanos,
+    op: Op,
+    /// Offset from where data begin.
+    offset: u64,
+}
+
+/// A request of the user.
+#[derive(Default)]
+struct User {
+    unique: u64,
+    op: Option<Op>,
+    offset: u64,
+    length: u64,
+    data: Vec<u8>,
+    begun: Nanos,
+    /// Of a write: the stripes, and whether it has begun.
+    stripes: Range<u64>,
+    has_begun: bool,
+}
+
+/// An answer that waits for the superblocks.
+struct Held {
+    until: Version,
+    number: u32,
+    is_done: bool,
+}
+
+/// The driver.
+pub(crate) struct Engine {
+    pub(crate) layout: Layout,
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) metadata: Metadata,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) planner: Planner,
+    pub(crate) figures: Figures,
+    pub(crate) tasks: Tasks,
+    pub(crate) policy: PolicyKind,
+    content: Content,
+    connection: Connection,
+    served: ServedFile,
+    /// What offsets and lengths of requests are multiples of.
+    pub(crate) block_bytes: u32,
+    message: Box<[u8]>,
+    ring: DataRing,
+    kernel: Watched,
+    wake: Watched,
+    inbox: Receiver<Task>,
+    buffers: Buffers,
+    users: InFlightTable<User>,
+    /// Writes that wait for metadata or a window, in order.
+    waiting: VecDeque<u32>,
+    held: VecDeque<Held>,
+    /// A failure that the superblocks do not have yet.
+    failure: Option<Version>,
+    requests: InFlightTable<MemberRequest>,
+    /// Requests to files in memory, which are complete at once.
+    at_once: VecDeque<Finished>,
+    /// Requests in flight, by member.
+    pub(crate) in_flight: Vec<u32>,
+    timers: BinaryHeap<Reverse<(Nanos, u64)>>,
+    timers_of: BTreeMap<u64, PartTimer>,
+    next_timer: u64,
+    keeper: Keeper,
+    windows: Windows,
+    next_round: Nanos,
+    /// Writes that were complete in the last round.
+    written_before: u64,
+    window_begun: Nanos,
+    /// A rebuild that has ended, when this has been written.
+    rebuild_ends: Option<(usize, Version)>,
+    is_open: bool,
+    now: Nanos,
+}
+
+impl Engine {
+    /// An engine for the calling thread.
+    pub(crate) fn new(
+        array: Assembled,
+        policy: PolicyKind,
+        rate: u64,
+        connection: Connection,
+        inbox: Inbox,
+    ) -> Result<Self, Error> {
+        let Assembled { layout, slots, metadata, shared, rebuild } = array;
+        let ring = DataRing::new().map_err(|e| Error::Failed(e.to_string()))?;
+        let inner = policy.policy(layout.members());
+        let guarded = Guarded::new(inner, layout, Arc::clone(&shared));
+        let mut planner = Planner::new(layout, Box::new(guarded));
+        for (role, slot) in slots.iter().enumerate() {
+            if slot.state != SlotState::Active {
+                planner.lose(Member(role as u8));
+            }
+        }
+        let devices = slots.iter().filter_map(|slot| slot.device.as_ref());
+        let block_bytes = devices.map(|device| device.block_bytes).max().unwrap_or(512);
+        let Inbox { mailbox, tasks: inbox, wake } = inbox;
+        let members = layout.members();
+        let mut engine = Self {
+            layout,
+            slots,
+            metadata,
+            shared,
+            planner,
+            figures: Figures::new(members),
+            tasks: Tasks::new(rate),
+            policy,
+            content: Content::new(layout),
+            kernel: Arc::new(connection.clone()),
+            connection,
+            served: ServedFile { capacity: layout.capacity(), makes_zeroes: false },
+            block_bytes,
+            message: vec![0; Connection::MESSAGE_BYTES].into(),
+            ring,
+            wake: Arc::new(Wake(wake)),
+            keeper: Keeper::start(mailbox.clone())?,
+            windows: Windows::start(mailbox)?,
+            inbox,
+            buffers: Buffers::default(),
+            users: InFlightTable::default(),
+            waiting: VecDeque::new(),
+            held: VecDeque::new(),
+            failure: None,
+            requests: InFlightTable::default(),
+            at_once: VecDeque::new(),
+            in_flight: vec![0; members],
+            timers: BinaryHeap::new(),
+            timers_of: BTreeMap::new(),
+            next_timer: 0,
+            next_round: Nanos::ZERO,
+            written_before: 0,
+            window_begun: Nanos::ZERO,
+            rebuild_ends: None,
+            is_open: true,
+            now: monotonic(),
+        };
+        if let Some(rebuild) = rebuild {
+            engine.begin_rebuild(rebuild);
+        }
+        Ok(engine)
+    }
+
+    /// Serves the device until the file system is unmounted, and what is in flight is complete.
+    pub(crate) fn run(mut self) {
+        if let Err(fatal) = self.serve() {
+            warn(format_args!("the array ends: {fatal}"));
+            return;
+        }
+        self.close();
+    }
+
+    fn serve(&mut self) -> Result<(), Fatal> {
+        self.ring.push(&self.kernel, Io::WaitReadable, TAG_KERNEL)?;
+        self.ring.push(&self.wake, Io::WaitReadable, TAG_WAKE)?;
+        while self.is_open || !self.is_idle() {
+            let timer = self.timers.peek().map_or(Nanos::MAX, |Reverse((at, _))| *at);
+            let next_window = self.next_window();
+            self.ring.wait(timer.min(self.next_round).min(next_window))?;
+            self.turn()?;
+        }
+        Ok(())
+    }
+
+    /// When the next window may begin.
+    fn next_window(&self) -> Nanos {
+        let is_able = self.is_open && !self.has_failed() && self.redundancy() > 0;
+        if is_able { self.tasks.next(&self.shared.regions()) } else { Nanos::MAX }
+    }
+
+    /// Handles all that has happened.
+    fn turn(&mut self) -> Result<(), Fatal> {
+        self.now = monotonic();
+        while let Some(finished) = self.ring.take() {
+            match finished.tag {
+                TAG_KERNEL => {
+                    self.take_messages()?;
+                    if self.is_open {
+                        self.ring.push(&self.kernel, Io::WaitReadable, TAG_KERNEL)?;
+                    }
+                }
+                TAG_WAKE => {
+                    _ = rustix::io::read(&self.wake, &mut [0; 8]);
+                    while let Ok(task) = self.inbox.try_recv() {
+                        task(self)?;
+                    }
+                    self.ring.push(&self.wake, Io::WaitReadable, TAG_WAKE)?;
+                }
+                _ => self.member_done(finished)?,
+            }
+            self.act()?;
+        }
+        while let Some(&Reverse((at, number))) = self.timers.peek() {
+            let timer = self.timers_of.get(&number).copied();
+            let is_over = timer.is_none_or(|timer| self.planner.is_over(timer));
+            if !is_over && at > self.now {
+                break;
+            }
+            self.timers.pop();
+            self.timers_of.remove(&number);
+            if let Some(timer) = timer.filter(|_| !is_over) {
+                self.planner.timer(self.now, timer);
+                self.act()?;
+            }
+        }
+        self.upkeep()?;
+        self.act()?;
+        Ok(self.ring.submit()?)
+    }
+
+    /// Whether nothing is in flight and nothing has to be written.
+    fn is_idle(&self) -> bool {
+        self.planner.is_idle()
+            && self.requests.is_empty()
+            && self.users.is_empty()
+            && self.metadata.is_settled()
+            && !self.tasks.has_window()
+    }
+
+    /// Carries out the planner's actions, and those that they cause.
+    fn act(&mut self) -> Result<(), Fatal> {
+        self.carry_out()?;
+        while let Some(finished) = self.at_once.pop_front() {
+            self.member_done(finished)?;
+            self.carry_out()?;
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self) -> Result<(), Fatal> {
+        while let Some(action) = self.planner.next_action() {
+            match action {
+                Action::Send(io, request) => self.send(io, &request)?,
+                // Nothing waits: the ring has it already. The planner ignores the answer.
+                Action::Cancel(_) => {}
+                Action::Compute(part, _) => {
+                    let view = self.planner.part(part);
+                    let user = match view.is_refresh {
+                        true => &[][..],
+                        false => &self.users[view.request.0 as u32].data,
+                    };
+                    self.content.compute(part, &view, user).map_err(Fatal::Planner)?;
+                    self.planner.computed(self.now, part);
+                }
+                Action::Timer(at, timer) => {
+                    self.next_timer += 1;
+                    self.timers.push(Reverse((at, self.next_timer)));
+                    self.timers_of.insert(self.next_timer, timer);
+                }
+                Action::PartDone(part) => {
+                    let view = self.planner.part(part);
+                    if view.op == Op::Read {
+                        let user = &mut self.users[view.request.0 as u32];
+                        self.content.deliver(part, &view, &mut user.data);
+                    }
+                    self.content.finished(part);
+                }
+                Action::Complete(id, outcome) => self.completed(id.0 as u32, outcome),
+                Action::Lost(member) => self.fail(member.index(), "a write failed".to_owned()),
+            }
+        }
+        Ok(())
+    }
+
+    /// How many members can be lost.
+    pub(crate) fn redundancy(&self) -> usize {
+        match self.layout.level() {
+            Level::Raid1 => self.layout.members() - 1,
+            level => level.parities(),
+        }
+    }
+
+    /// Members that are not there, or not complete.
+    pub(crate) fn degraded(&self) -> usize {
+        self.slots.iter().filter(|slot| slot.state != SlotState::Active).count()
+    }
+
+    /// Whether more members are lost than can be.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.degraded() > self.redundancy()
+    }
+}
+
+/// Writes a line to the server's log.
+pub(crate) fn warn(what: std::fmt::Arguments<'_>) {
+    // A failure of this cannot be reported anywhere.
+    _ = std::io::Write::write_fmt(&mut std::io::stderr(), format_args!("trimtab: {what}\n"));
+}

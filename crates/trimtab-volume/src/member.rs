@@ -1,0 +1,114 @@
+//! The devices of an array: claimed, and open for data and for metadata.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use trimtab_block::DirectBuffer;
+use trimtab_block::claim::{Claim, ClaimError, Identity, signature};
+use trimtab_md::{Member as Metadata, SuperblockError};
+use trimtab_serve::Error;
+
+/// A device or file that only this process uses, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct MemberDevice {
+    pub(crate) path: PathBuf,
+    /// Open for data, past the page cache.
+    claim: Claim,
+    /// Open for metadata.
+    pub(crate) metadata: Metadata,
+    /// What offsets and lengths of data must be multiples of, bytes.
+    pub(crate) block_bytes: u32,
+    /// It is a file in memory: io_uring would hand each request to another thread.
+    pub(crate) in_memory: bool,
+}
+
+impl MemberDevice {
+    /// Claims a device or file.
+    pub(crate) fn claim(path: &Path) -> Result<Self, Error> {
+        let path = std::path::absolute(path).map_err(Error::system("find the directory"))?;
+        let claim = Claim::member(&path).map_err(|error| match error {
+            error @ (ClaimError::InUse { .. } | ClaimError::NoStorage(_)) => {
+                Error::BadInput(error.to_string())
+            }
+            error @ ClaimError::Open { .. } if !path.exists() => Error::BadInput(error.to_string()),
+            error => Error::Failed(error.to_string()),
+        })?;
+        let failed = || Error::system(format!("open {}", path.display()));
+        // The claimed object, whatever its path leads to by now. Through the page cache: metadata are
+        // where data never are, and in sectors.
+        let again = format!("/proc/self/fd/{}", claim.file().as_raw_fd());
+        let file = File::options().read(true).write(true).open(again).map_err(failed())?;
+        let metadata =
+            Metadata::new(file, path.display().to_string()).map_err(Error::system("seek"))?;
+        let block_bytes = block_bytes(claim.file()).map_err(failed())?;
+        let in_memory = is_in_memory(claim.file()).map_err(failed())?;
+        Ok(Self { path, claim, metadata, block_bytes, in_memory })
+    }
+
+    /// Whether a path leads to it, or to its disk or a partition of it.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let found = rustix::fs::open(path, flags, Mode::empty()).map(File::from);
+        let identity = found.ok().and_then(|found| Identity::of(&found).ok().flatten());
+        identity.is_some_and(|identity| identity.overlaps(&self.claim.identity()))
+    }
+
+    /// For data.
+    pub(crate) const fn file(&self) -> &File {
+        self.claim.file()
+    }
+
+    /// Whether it is there to be overwritten: has no file system, and belongs to no array.
+    pub(crate) fn check_unused(&self) -> Result<(), Error> {
+        let shown = self.path.display();
+        let refused = |holds: &str| {
+            Err(Error::BadInput(format!("{shown} holds {holds}: --force overwrites it")))
+        };
+        match self.metadata.candidate().map_err(|e| Error::Failed(e.to_string()))?.superblock {
+            Ok(superblock) => {
+                return refused(&format!(
+                    "a member of the array {} (UUID {})",
+                    superblock.name, superblock.array_uuid
+                ));
+            }
+            Err(SuperblockError::None | SuperblockError::TooShort { .. }) => {}
+            Err(error) => return refused(&format!("metadata of md ({error})")),
+        }
+        let found = signature(self.file()).map_err(Error::system(format!("read {shown}")))?;
+        found.map_or(Ok(()), refused)
+    }
+
+    /// What was written is on stable storage when this returns.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.file().sync_data()
+    }
+}
+
+impl AsFd for MemberDevice {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file().as_fd()
+    }
+}
+
+fn is_in_memory(file: &File) -> io::Result<bool> {
+    // TMPFS_MAGIC, <linux/magic.h>.
+    const TMPFS: rustix::fs::FsWord = 0x0102_1994;
+    let is_file = file.metadata()?.is_file();
+    Ok(is_file && rustix::fs::fstatfs(file)?.f_type == TMPFS)
+}
+
+/// The unit of direct I/O: the least with which the kernel accepts a read.
+fn block_bytes(file: &File) -> io::Result<u32> {
+    const LEAST: usize = 512;
+    const MOST: u32 = 4096;
+    let mut buffer = DirectBuffer::new(LEAST)?;
+    match file.read_at(buffer.content(LEAST), LEAST as u64) {
+        Err(e) if e.kind() == io::ErrorKind::InvalidInput => Ok(MOST),
+        // Other errors show when it is read from.
+        _ => Ok(LEAST as u32),
+    }
+}

@@ -1,0 +1,263 @@
+//! What the members' metadata are to say, and how far they do.
+//!
+//! Everything here is a state machine: changes are collected, [`Metadata::take_job`] gives what has to
+//! be written next, and a thread writes it (keeper.rs). Until then what depends on it waits: a write
+//! for its bit in the bitmap, an answer for the superblocks that say which member has failed.
+
+use std::ops::Range;
+
+use trimtab_md::{Bitmap, Consistency, DeviceRole, Recovery, Superblock, Timestamp};
+
+/// A number of changes: what was changed up to there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(u64);
+
+/// What has to be written to the members.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) version: Version,
+    /// By role; none where nothing is written.
+    pub(crate) superblocks: Vec<Option<Superblock>>,
+    pub(crate) bitmap: Option<Bitmap>,
+    /// Whether superblocks are written, or the bitmap alone.
+    pub(crate) all: bool,
+    /// Data must be on stable storage on all members before anything is written.
+    pub(crate) sync_first: bool,
+}
+
+/// The metadata of an array.
+#[derive(Debug)]
+pub(crate) struct Metadata {
+    /// By role, of the members that are there.
+    superblocks: Vec<Option<Superblock>>,
+    bitmap: Option<Bitmap>,
+    events: u64,
+    /// The superblocks say that members may differ.
+    is_dirty: bool,
+    changed: Version,
+    written: Version,
+    /// The last change that a write can wait for: a bit that was set, or that members may differ.
+    marked: Version,
+    /// What changed since the last job.
+    superblocks_changed: bool,
+    sync_first: bool,
+    is_busy: bool,
+}
+
+impl Metadata {
+    pub(crate) fn new(superblocks: Vec<Option<Superblock>>, bitmap: Option<Bitmap>) -> Self {
+        let events = superblocks.iter().flatten().map(|one| one.events).max().unwrap_or(1);
+        let is_dirty = superblocks.iter().flatten().any(|one| one.in_sync_to.is_some());
+        Self {
+            superblocks,
+            bitmap,
+            events,
+            is_dirty,
+            changed: Version(0),
+            written: Version(0),
+            marked: Version(0),
+            superblocks_changed: false,
+            sync_first: false,
+            is_busy: false,
+        }
+    }
+
+    pub(crate) const fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+
+    pub(crate) fn is_written(&self, version: Version) -> bool {
+        self.written >= version
+    }
+
+    pub(crate) const fn bitmap(&self) -> Option<&Bitmap> {
+        self.bitmap.as_ref()
+    }
+
+    pub(crate) fn superblock(&self, role: usize) -> Option<&Superblock> {
+        self.superblocks[role].as_ref()
+    }
+
+    /// Superblocks are to be written.
+    fn touch(&mut self) -> Version {
+        self.changed.0 += 1;
+        if !self.superblocks_changed {
+            self.superblocks_changed = true;
+            self.events += 1;
+        }
+        self.changed
+    }
+
+    /// The superblocks are to say whether members may differ. That they do not is written when all data
+    /// are on stable storage.
+    pub(crate) fn set_dirty(&mut self, is_dirty: bool) -> Version {
+        if self.is_dirty == is_dirty {
+            return self.changed;
+        }
+        self.is_dirty = is_dirty;
+        self.sync_first |= !is_dirty;
+        for superblock in self.superblocks.iter_mut().flatten() {
+            superblock.in_sync_to = is_dirty.then_some(0);
+        }
+        self.touch()
+    }
+
+    /// A write to this range of the members is to begin. Returns what must be written before.
+    pub(crate) fn intend(&mut self, range: Range<u64>) -> Version {
+        if !self.is_dirty {
+            self.marked = self.set_dirty(true);
+        }
+        let marked = self.bitmap.as_mut().and_then(|bitmap| bitmap.mark(range));
+        if marked.is_some() {
+            self.changed.0 += 1;
+            self.marked = self.changed;
+        }
+        self.marked
+    }
+
+    /// The members have the same in a range again, and nothing is written there.
+    pub(crate) fn settle(&mut self, range: Range<u64>) {
+        let Some(bitmap) = &mut self.bitmap else { return };
+        if bitmap.clear(range).is_some() {
+            bitmap.set_events_cleared(self.events);
+            self.changed.0 += 1;
+            self.sync_first = true;
+        }
+    }
+
+    /// A member is not used any more. `role`: what the others say that it is.
+    pub(crate) fn forget(&mut self, member: usize, role: DeviceRole) -> Version {
+        let Some(gone) = self.superblocks[member].take() else { return self.changed };
+        self.set_role(gone.device_number, role);
+        self.touch()
+    }
+
+    fn set_role(&mut self, device_number: u32, role: DeviceRole) {
+        for superblock in self.superblocks.iter_mut().flatten() {
+            if let Some(place) = superblock.roles.get_mut(device_number as usize) {
+                *place = role;
+            }
+        }
+    }
+
+    /// What no member that is there is called: roles that nothing has any more.
+    pub(crate) fn forget_absent(&mut self) {
+        let present: Vec<u32> =
+            self.superblocks.iter().flatten().map(|one| one.device_number).collect();
+        let Some(first) = self.superblocks.iter().flatten().next() else { return };
+        let is_absent = |number: &usize| !present.contains(&(*number as u32));
+        let all = first.roles.iter().enumerate();
+        let stale: Vec<usize> = all
+            .filter(|(_, role)| role.index().is_some())
+            .map(|(number, _)| number)
+            .filter(is_absent)
+            .collect();
+        for &number in &stale {
+            self.set_role(number as u32, DeviceRole::Spare);
+        }
+        if !stale.is_empty() {
+            self.touch();
+        }
+    }
+
+    /// A number for a new device: one that no member has.
+    pub(crate) fn free_number(&self) -> Option<u32> {
+        let first = self.superblocks.iter().flatten().next()?;
+        let is_free = |number: &usize| first.roles[*number] == DeviceRole::Spare;
+        let members = first.raid_disks as usize;
+        (members..first.roles.len()).find(is_free).map(|number| number as u32)
+    }
+
+    /// A device takes a role, to be rebuilt from the first byte on.
+    pub(crate) fn admit(&mut self, member: usize, mut superblock: Superblock) -> Version {
+        let (role, number) = (DeviceRole::Active(member as u16), superblock.device_number);
+        superblock.recovery = Some(Recovery { done_to: 0, by_bitmap: false });
+        if let Some(other) = self.superblocks.iter().flatten().next() {
+            superblock.in_sync_to = other.in_sync_to;
+            superblock.roles.clone_from(&other.roles);
+        }
+        self.superblocks[member] = Some(superblock);
+        self.set_role(number, role);
+        self.touch()
+    }
+
+    /// A member has been rebuilt up to this byte; none: it has everything. Data are on stable storage
+    /// before that is written.
+    pub(crate) fn rebuilt(&mut self, member: usize, done_to: Option<u64>) -> Version {
+        if let Some(superblock) = &mut self.superblocks[member] {
+            superblock.recovery = done_to.map(|done_to| Recovery { done_to, by_bitmap: false });
+        }
+        self.sync_first = true;
+        self.touch()
+    }
+
+    /// A read of this member was corrected by writing.
+    pub(crate) fn corrected(&mut self, member: usize) {
+        if let Some(superblock) = &mut self.superblocks[member] {
+            superblock.corrected_reads = superblock.corrected_reads.saturating_add(1);
+        }
+    }
+
+    /// What has to be written, if anything, and nothing is being written.
+    pub(crate) fn take_job(&mut self, now: Timestamp) -> Option<Job> {
+        if self.is_busy || self.written == self.changed {
+            return None;
+        }
+        self.is_busy = true;
+        let all = std::mem::take(&mut self.superblocks_changed);
+        if all {
+            for superblock in self.superblocks.iter_mut().flatten() {
+                superblock.events = self.events;
+                superblock.updated = now;
+            }
+            if let Some(bitmap) = &mut self.bitmap {
+                bitmap.set_events(self.events);
+            }
+        }
+        Some(Job {
+            version: self.changed,
+            superblocks: self.superblocks.clone(),
+            bitmap: self.bitmap.clone(),
+            all,
+            sync_first: std::mem::take(&mut self.sync_first),
+        })
+    }
+
+    /// A job has been carried out.
+    pub(crate) const fn written(&mut self, version: Version) {
+        self.written = version;
+        self.is_busy = false;
+    }
+
+    /// A job, of superblocks too if `all`, could not even begin: it has to be done again.
+    pub(crate) const fn not_written(&mut self, all: bool) {
+        self.sync_first = true;
+        self.superblocks_changed |= all;
+        self.is_busy = false;
+    }
+
+    /// Whether nothing has to be written.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.is_busy && self.written == self.changed
+    }
+}
+
+/// The bytes that a bit of the array's bitmap covers. An array without one is treated as if it had one
+/// in memory.
+pub(crate) fn region_bytes(superblock: &Superblock, bitmap: Option<&Bitmap>) -> u64 {
+    const DEFAULT: u64 = 64 << 20;
+    match (superblock.consistency, bitmap) {
+        (Consistency::Bitmap { .. }, Some(bitmap)) => bitmap.header().chunk,
+        _ => DEFAULT,
+    }
+}
+
+/// The time, as superblocks have it.
+pub(crate) fn timestamp() -> Timestamp {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let now = now.unwrap_or_default();
+    Timestamp { seconds: now.as_secs(), microseconds: now.subsec_micros() }
+}
+
+#[cfg(test)]
+mod tests;

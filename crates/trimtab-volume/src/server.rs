@@ -1,0 +1,217 @@
+//! Serves an array until it is stopped.
+
+use std::io;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::time::Duration;
+
+use trimtab_serve::{
+    Attachment, Claimed, Device, Error, Helper, Mounted, next_client, open_control, open_device,
+    read_command, serve_io, write_line,
+};
+
+use crate::assemble::{Found, assemble};
+use crate::control::{Command, Reply};
+use crate::create::{New, create, random_uuid};
+use crate::engine::{Engine, Inbox, Mailbox};
+use crate::member::MemberDevice;
+use crate::spec::{ArrayInfo, Origin, RunDirectory, Spec};
+
+/// The engine answers commands within this, if it is not stuck.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// A running array. Dropping it takes everything down, in the order of the fields.
+///
+/// No thread of the process may touch the device or the mount (trimtab-serve, helper.rs).
+pub struct Server {
+    /// Detached first, while its file is still served.
+    device: Device,
+    control: UnixListener,
+    /// Its end waits for what is in flight, and notes that the members agree.
+    _mounted: Mounted,
+    mailbox: Mailbox,
+    lacking: Vec<String>,
+    lines: Vec<String>,
+    _claimed: Claimed,
+}
+
+impl Server {
+    /// Makes or assembles an array. `helper` runs the jobs that access its device.
+    ///
+    /// # Errors
+    /// The specification is invalid, the members cannot be used, or the machine lacks something. No
+    /// member has been changed if the input is bad.
+    pub fn start(run_directory: &RunDirectory, spec: &Spec, helper: Helper) -> Result<Self, Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::Privilege);
+        }
+        // Checked before anything is written.
+        open_device()?;
+        open_control()?;
+        let claimed = run_directory.claim(&spec.name)?;
+        let devices = claim_members(&spec.members)?;
+        let force = match spec.origin {
+            Origin::Assemble { force } => force,
+            Origin::Create { level, chunk, assume_clean, force } => {
+                let new = New { name: &spec.name, level, chunk, assume_clean, force };
+                create(&new, &devices)?;
+                false
+            }
+        };
+        let block_bytes = devices.iter().map(|device| device.block_bytes).max().unwrap_or(512);
+        let Found { array, uuid, lines } = assemble(devices, force)?;
+        let (layout, members) = (array.layout, array.layout.members());
+        // Before threads are started, which inherit it.
+        let lacking = serve_io();
+        let inbox = Inbox::new()?;
+        let mailbox = inbox.mailbox.clone();
+        let (policy, rate) = (spec.policy, spec.rate);
+        let mounted = Mounted::new(claimed.directory(), |connection| {
+            // The ring belongs to the thread that makes it.
+            let (started, result) = sync_channel(1);
+            let run = move || match Engine::new(array, policy, rate, connection, inbox) {
+                Ok(engine) => {
+                    _ = started.send(Ok(()));
+                    engine.run();
+                }
+                Err(error) => _ = started.send(Err(error)),
+            };
+            let thread = std::thread::Builder::new().name("requests".to_owned()).spawn(run);
+            let thread = thread.map_err(Error::system("start a thread"))?;
+            let ended = |_| Error::Failed("the array's thread ended at its start".to_owned());
+            result.recv().map_err(ended)??;
+            Ok(thread)
+        })?;
+        let attachment =
+            Attachment { block_bytes, scheduler: "none".to_owned(), rotational: false };
+        let device = Device::attach(helper, claimed.directory(), &attachment)?;
+        let control = UnixListener::bind(claimed.directory().control());
+        let control = control.map_err(Error::system("make the control socket"))?;
+        claimed.publish(&ArrayInfo {
+            name: spec.name.clone(),
+            device: device.path.clone(),
+            pid: std::process::id(),
+            capacity: layout.capacity(),
+            level: layout.level().name().to_owned(),
+            members,
+            uuid,
+            scheduler_before: device.scheduler_before.clone(),
+        })?;
+        Ok(Self { device, control, _mounted: mounted, mailbox, lacking, lines, _claimed: claimed })
+    }
+
+    /// The block device.
+    #[must_use]
+    pub fn device(&self) -> &Path {
+        &self.device.path
+    }
+
+    /// What became of devices that were given and are no members now, one line each.
+    #[must_use]
+    pub fn lines(&self) -> &[String] {
+        &self.lines
+    }
+
+    /// Handles commands until one of them, or the flag, ends it.
+    ///
+    /// # Errors
+    /// The control socket fails.
+    pub fn serve(self, end: &AtomicBool) -> Result<(), Error> {
+        while !end.load(Ordering::Relaxed) {
+            let Some(stream) = next_client(&self.control)? else { continue };
+            // A client that sends nonsense, or hangs up, is ignored.
+            if let Ok(Some(mut stream)) = self.handle(stream) {
+                drop(self);
+                _ = write_line(&mut stream, &Reply::Done);
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Handles one command. For the command that ends the array, returns the stream, to be answered
+    /// when all is taken down.
+    fn handle(&self, mut stream: UnixStream) -> io::Result<Option<UnixStream>> {
+        let Some(command) = read_command(&stream)? else { return Ok(None) };
+        let reply = match command {
+            Command::Stop { force } => match self.check_stoppable(force) {
+                Ok(()) => return Ok(Some(stream)),
+                Err(error) => Err(error),
+            },
+            command => self.act(command),
+        };
+        write_line(&mut stream, &reply.unwrap_or_else(Reply::from))?;
+        Ok(None)
+    }
+
+    fn check_stoppable(&self, force: bool) -> Result<(), Error> {
+        let why = if force { None } else { self.device.in_use()? };
+        why.map_or(Ok(()), |why| Err(Error::Failed(format!("{why}, or use --force"))))
+    }
+
+    fn act(&self, command: Command) -> Result<Reply, Error> {
+        match command {
+            Command::Stat => {
+                let mut stat = self.ask(|engine| Ok(engine.stat()))?;
+                stat.lacking.clone_from(&self.lacking);
+                return Ok(Reply::Stat(Box::new(stat)));
+            }
+            Command::Fail { member } => self.ask(move |engine| engine.fail_member(&member))?,
+            Command::Remove { member } => self.ask(move |engine| engine.remove_member(&member))?,
+            Command::Check { repairs } => self.ask(move |engine| engine.begin_check(repairs))?,
+            Command::Set { policy } => self.ask(move |engine| {
+                engine.set_policy(policy);
+                Ok(())
+            })?,
+            Command::Add { path, force } => self.add(&path, force)?,
+            Command::Stop { .. } => unreachable!("handled by the caller"),
+        }
+        Ok(Reply::Done)
+    }
+
+    fn add(&self, path: &Path, force: bool) -> Result<(), Error> {
+        let given = path.to_owned();
+        self.ask(move |engine| engine.check_new(&given))?;
+        let device = MemberDevice::claim(path)?;
+        if !force {
+            device.check_unused()?;
+        }
+        let none = || Error::Failed("no member of the array is in use".to_owned());
+        let like = self.ask(move |engine| engine.like().ok_or_else(none))?;
+        // What is written to it while the engine does not know it may block.
+        let written = device.metadata.write_bad_block_log(&like);
+        written.map_err(|error| Error::Failed(error.to_string()))?;
+        let uuid = random_uuid()?;
+        self.ask(move |engine| engine.add_member(device, uuid))
+    }
+
+    /// Has the engine do something, and waits for the result.
+    fn ask<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Engine) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        let (sender, result) = sync_channel(1);
+        self.mailbox.post(move |engine| {
+            _ = sender.send(what(engine));
+            engine.after_command()
+        });
+        let ended = |_| Error::Failed("the array does not serve requests any more".to_owned());
+        result.recv_timeout(PATIENCE).map_err(ended)?
+    }
+}
+
+/// Claims the members; each once.
+fn claim_members(paths: &[PathBuf]) -> Result<Vec<MemberDevice>, Error> {
+    let mut devices: Vec<MemberDevice> = Vec::new();
+    for path in paths {
+        // Before it is claimed: a device that is claimed is in use.
+        if let Some(other) = devices.iter().find(|other| other.is_at(path)) {
+            let (one, other) = (path.display(), other.path.display());
+            return Err(Error::BadInput(format!("{one} and {other} are the same device")));
+        }
+        devices.push(MemberDevice::claim(path)?);
+    }
+    Ok(devices)
+}

@@ -1,0 +1,145 @@
+//! What an array is to be made of, and how it is run.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+use trimtab_array::policy::{Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions};
+use trimtab_serve::{DeviceInfo, Status};
+
+/// The arrays' directories on this machine (or of one test).
+pub type RunDirectory = trimtab_serve::RunDirectory<ArrayInfo>;
+
+/// An array's status.
+pub type ArrayStatus = Status<ArrayInfo>;
+
+/// Everything that defines an array's server.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Spec {
+    /// Its name: letters, digits, `-` and `_`, at most 32.
+    pub name: String,
+    /// The members: block devices and files. For a new array in the order of the layout.
+    pub members: Vec<PathBuf>,
+    /// Where the array comes from.
+    pub origin: Origin,
+    /// Which members reads ask.
+    pub policy: PolicyKind,
+    /// Bytes per second of each member that resynchronising, rebuilding and checking read and write,
+    /// at most.
+    pub rate: u64,
+}
+
+/// Where an array comes from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Origin {
+    /// It is made: what the members hold is lost.
+    Create {
+        /// The level: 0, 1, 4, 5 or 6.
+        level: u8,
+        /// Bytes of a chunk.
+        chunk: u64,
+        /// The members agree already: nothing is resynchronised.
+        assume_clean: bool,
+        /// Members with a file system, or of another array, are overwritten.
+        force: bool,
+    },
+    /// The members have it.
+    Assemble {
+        /// Members that md would not start by itself are used.
+        force: bool,
+    },
+}
+
+/// Which members reads ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyKind {
+    /// Those that hold the data.
+    Plain,
+    /// What is late compared with the other members of its read is computed ("Tail at Store", Hao et
+    /// al.): without a model.
+    Adaptive,
+    /// Each member's state decides, and computing has a budget.
+    Trimtab,
+}
+
+impl PolicyKind {
+    /// All, with their names.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("plain", Self::Plain), ("adaptive", Self::Adaptive), ("trimtab", Self::Trimtab)];
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|one| one.1 == self).map_or("", |one| one.0)
+    }
+
+    pub(crate) fn policy(self, members: usize) -> Box<dyn ReadPolicy> {
+        match self {
+            Self::Plain => Box::new(Plain),
+            Self::Adaptive => Box::new(Tolerant::new(Tolerance::ADAPTIVE)),
+            Self::Trimtab => Box::new(Trimtab::new(members, TrimtabOptions::default())),
+        }
+    }
+}
+
+impl FromStr for PolicyKind {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|one| one.0 == name);
+        found.map(|one| one.1).ok_or_else(|| {
+            let all = Self::ALL.map(|one| one.0).join(", ");
+            format!("`{name}`: no such policy; there are {all}")
+        })
+    }
+}
+
+impl fmt::Display for PolicyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// An array's description.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ArrayInfo {
+    /// Its name.
+    pub name: String,
+    /// Its block device.
+    pub device: PathBuf,
+    /// The server's process number.
+    pub pid: u32,
+    /// Its capacity, bytes.
+    pub capacity: u64,
+    /// Its level, as mdadm names it.
+    pub level: String,
+    /// How many members it has when it is complete.
+    pub members: usize,
+    /// What it is called in md's format.
+    pub uuid: String,
+    /// The loop device's I/O scheduler before, if it was changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheduler_before: Option<String>,
+}
+
+impl DeviceInfo for ArrayInfo {
+    const NOUN: &'static str = "array";
+    const DIRECTORY: &'static str = "arrays";
+    const END: &'static str = "stop";
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn device(&self) -> &Path {
+        &self.device
+    }
+
+    fn pid(&self) -> u32 {
+        self.pid
+    }
+}

@@ -1,0 +1,97 @@
+//! An array's state and counters, as other processes get them.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::figures::{Latencies, Requests};
+use crate::tasks::Check;
+
+/// An array's state and counters, since its start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Stat {
+    /// How the kernel reaches it.
+    pub backend: String,
+    /// Its level, as mdadm names it.
+    pub level: String,
+    /// Bytes of a chunk; RAID 1 has none.
+    pub chunk: Option<u64>,
+    /// Its bytes.
+    pub capacity: u64,
+    /// Which members reads ask.
+    pub policy: String,
+    /// `clean`, `active`, `degraded` or `failed`.
+    pub state: String,
+    /// Seconds since its start.
+    pub uptime_s: f64,
+    /// Of programs.
+    pub reads: Requests,
+    /// Of programs.
+    pub writes: Requests,
+    /// Of programs.
+    pub flushes: Requests,
+    /// Of programs' reads.
+    pub read_latency: Latencies,
+    /// Of programs' writes.
+    pub write_latency: Latencies,
+    /// Requests that are not complete.
+    pub in_flight: usize,
+    /// The members, by their place in the layout.
+    pub members: Vec<MemberStat>,
+    /// Reads of stripes whose data were computed from other members.
+    pub computed: u64,
+    /// Requests to members that were sent for reads beyond their own data.
+    pub extra_reads: u64,
+    /// Reads of stripes for programs.
+    pub stripe_reads: u64,
+    /// Strips that the policy had written again, so that members take turns.
+    pub refreshed: u64,
+    /// Reads of stripes that the policy did not decide on.
+    pub without_policy: WithoutPolicy,
+    /// Bytes of each member that may differ from the others, and have to be resynchronised.
+    pub to_resync: u64,
+    /// Stripes that did not fit when they were resynchronised.
+    pub resynced: u64,
+    /// Bytes of each member whose bits in the write-intent bitmap are set.
+    pub marked: u64,
+    /// The last check.
+    pub check: Option<Check>,
+    /// Stripes of the array.
+    pub stripes: u64,
+    /// Protections that the machine refused, in words.
+    pub lacking: Vec<String>,
+}
+
+/// Reads of stripes that were plain for a reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WithoutPolicy {
+    /// The members may differ there.
+    pub unsynced: u64,
+    /// No member can be done without.
+    pub no_spare: u64,
+}
+
+/// A member's state and counters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MemberStat {
+    /// The device or file.
+    pub path: Option<PathBuf>,
+    /// `active`, `rebuilding`, `failed` or `missing`.
+    pub state: String,
+    /// Why it failed.
+    pub why: Option<String>,
+    /// Bytes that have been rebuilt, and of how many.
+    pub rebuilt: Option<(u64, u64)>,
+    /// Requests in flight.
+    pub in_flight: u32,
+    /// Of reads.
+    pub read_latency: Latencies,
+    /// Of writes.
+    pub write_latency: Latencies,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes and flushes that failed.
+    pub write_errors: u64,
+    /// Reads that failed and were corrected by writing.
+    pub corrected: u64,
+}

@@ -1,0 +1,74 @@
+//! `trimtab array …`: one module per verb, or for a few that are alike.
+
+mod check;
+mod create;
+mod list;
+mod member;
+mod serve;
+mod stat;
+mod stop;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  sudo trimtab array create fast --level 5 a.img b.img c.img d.img
+  sudo trimtab array stat fast --watch
+  sudo trimtab array check fast
+  sudo trimtab array stop fast
+  sudo trimtab array assemble fast a.img b.img c.img d.img
+
+docs/array-devices.md explains them.";
+
+/// The verbs of `trimtab array`.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make an array, and print its block device. What the members hold is lost.
+    Create(create::Create),
+    /// Start an array that its members have, made here or by mdadm.
+    Assemble(create::Assemble),
+    /// List the arrays that run.
+    List(list::Args),
+    /// Show an array's state, members and counters.
+    Stat(stat::Args),
+    /// Change a running array's policy.
+    Set(member::Set),
+    /// Use a member no more.
+    Fail(member::Which),
+    /// Let go of a member that has failed.
+    Remove(member::Which),
+    /// Take a device in the place of a missing member, and rebuild it.
+    Add(member::Add),
+    /// Compare all copies, or data with parity.
+    Check(check::Args),
+    /// Stop arrays, and remove what killed servers left behind.
+    Stop(stop::Args),
+    /// Serve an array that is described on standard input. Run by `create` and `assemble`.
+    #[command(hide = true)]
+    Serve,
+    /// Do for a server what it must not do to its own device. Run by servers.
+    #[command(hide = true)]
+    Assist,
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    // Before any look-up that fails in a confusing way for other users.
+    if !rustix::process::geteuid().is_root() {
+        return Err(trimtab_volume::Error::Privilege.into());
+    }
+    match command {
+        Command::Create(args) => create::create(args),
+        Command::Assemble(args) => create::assemble(args),
+        Command::List(args) => list::run(&args),
+        Command::Stat(args) => stat::run(&args),
+        Command::Set(args) => member::set(&args),
+        Command::Fail(args) => member::fail(&args),
+        Command::Remove(args) => member::remove(&args),
+        Command::Add(args) => member::add(&args),
+        Command::Check(args) => check::run(&args),
+        Command::Stop(args) => stop::run(&args),
+        Command::Serve => serve::run(),
+        Command::Assist => Ok(trimtab_volume::assist()?),
+    }
+}

@@ -1,0 +1,118 @@
+//! `trimtab array create` and `assemble`.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result};
+use trimtab_volume::{Array, Origin, PolicyKind, RunDirectory, Spec};
+
+use crate::background::{self, Message};
+use crate::console;
+use crate::log;
+use crate::size;
+
+const CREATE_HELP: &str = "\
+Examples:
+  sudo trimtab array create fast --level 5 a.img b.img c.img d.img
+  sudo trimtab array create safe --level 1 --policy adaptive a.img b.img
+  sudo trimtab array create wide --level 6 --chunk 128K --assume-clean a.img b.img c.img d.img
+
+Members are block devices, files and emulated drives. What they hold is lost; one that is in
+use, has a file system or belongs to an array is refused, the latter two not with --force.
+The smallest member counts. The metadata are Linux md's, version 1.2: mdadm takes the array.
+Without --assume-clean the members are made equal first, which `array stat` shows; the array
+can be used meanwhile.";
+
+const ASSEMBLE_HELP: &str = "\
+Examples:
+  sudo trimtab array assemble fast a.img b.img c.img d.img
+  sudo trimtab array assemble fast --force a.img b.img c.img
+
+After a crash what the write-intent bitmap says is made equal first; the array can be used
+meanwhile. An array that was not stopped in order and lacks a member starts only with
+--force, because what is computed for that member may be wrong.";
+
+/// How an array is run.
+#[derive(Debug, clap::Args)]
+struct Running {
+    /// Which members reads ask: those that hold the data (plain), or around members that are
+    /// late, without a model (adaptive) or by their state and within a budget (trimtab).
+    #[arg(long, value_name = "POLICY", default_value = "plain")]
+    policy: PolicyKind,
+    /// How much per second of each member resynchronising, rebuilding and checking read and
+    /// write, at most.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "200M")]
+    rate: u64,
+}
+
+/// The array to create.
+#[derive(Debug, clap::Args)]
+#[command(after_help = CREATE_HELP)]
+pub(crate) struct Create {
+    /// The array's name.
+    name: String,
+    /// The members: block devices or files.
+    #[arg(value_name = "MEMBER", required = true)]
+    members: Vec<PathBuf>,
+    /// The level: 0, 1, 4, 5 or 6.
+    #[arg(long, value_name = "N")]
+    level: u8,
+    /// Bytes of a chunk; level 1 has none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64K")]
+    chunk: u64,
+    /// The members agree already, as those do that are all zeroes.
+    #[arg(long)]
+    assume_clean: bool,
+    /// Overwrite members that have a file system or belong to an array.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    running: Running,
+}
+
+/// The array to assemble.
+#[derive(Debug, clap::Args)]
+#[command(after_help = ASSEMBLE_HELP)]
+pub(crate) struct Assemble {
+    /// The array's name here.
+    name: String,
+    /// The members: block devices or files, in any order.
+    #[arg(value_name = "MEMBER", required = true)]
+    members: Vec<PathBuf>,
+    /// Start it although data may be wrong.
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    running: Running,
+}
+
+pub(crate) fn create(args: Create) -> Result<()> {
+    let Create { name, members, level, chunk, assume_clean, force, running } = args;
+    start(name, members, Origin::Create { level, chunk, assume_clean, force }, &running)
+}
+
+pub(crate) fn assemble(args: Assemble) -> Result<()> {
+    let Assemble { name, members, force, running } = args;
+    start(name, members, Origin::Assemble { force }, &running)
+}
+
+fn start(name: String, members: Vec<PathBuf>, origin: Origin, running: &Running) -> Result<()> {
+    let absolute = |path: PathBuf| std::path::absolute(path);
+    let members: Vec<PathBuf> = members
+        .into_iter()
+        .map(absolute)
+        .collect::<Result<_, _>>()
+        .context("cannot determine the working directory")?;
+    let Running { policy, rate } = *running;
+    let spec = Spec { name, members, origin, policy, rate };
+    let (_, device) = background::start("array", "serve", &spec, |message| {
+        if let Message::Note(line) = message {
+            log::line(line);
+        }
+    })?;
+    let array = Array::find(&RunDirectory::from_environment(), &spec.name)?;
+    let info = array.info();
+    let capacity = trimtab_report::bytes(info.capacity);
+    log::line(&format!("{}, {capacity}, {}", device.display(), info.level));
+    Ok(writeln!(console::out(false), "{}", device.display())?)
+}

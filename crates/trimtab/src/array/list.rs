@@ -1,0 +1,66 @@
+//! `trimtab array list`.
+
+use std::io::Write as _;
+
+use anyhow::Result;
+use serde::Serialize;
+use trimtab_report::{Align, Table, bytes};
+use trimtab_volume::{Array, ArrayInfo, ArrayStatus, RunDirectory};
+
+use crate::console;
+use crate::json::Json;
+
+const HELP: &str = "\
+Examples:
+  sudo trimtab array list
+  sudo trimtab array list --json | jq -r '.[].device'";
+
+/// How to list them.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// An array in JSON: the fields of [`ArrayInfo`], where known, and its state.
+#[derive(Debug, Serialize)]
+struct Listed {
+    name: String,
+    #[serde(flatten)]
+    info: Option<ArrayInfo>,
+    state: String,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let home = RunDirectory::from_environment();
+    let listed = |(name, status): (String, ArrayStatus)| {
+        let (info, state) = match status {
+            ArrayStatus::Running(info) => {
+                let stat = Array::find(&home, &name).and_then(|array| array.stat());
+                let state = stat.map_or_else(|_| "does not answer".to_owned(), |stat| stat.state);
+                (Some(info), state)
+            }
+            ArrayStatus::Stopped(info) => (Some(info), "stopped: does not answer".to_owned()),
+            ArrayStatus::Changing => (None, "starting or ending".to_owned()),
+            ArrayStatus::Dead => (None, "killed: stop it".to_owned()),
+        };
+        Listed { name, info, state }
+    };
+    let all: Vec<Listed> = home.list()?.into_iter().map(listed).collect();
+    if args.json {
+        return Json::StandardOutput.write(&all);
+    }
+    let columns = ["array", "device", "state", "level", "members", "size"];
+    let align = |name| if ["size", "members"].contains(&name) { Align::Right } else { Align::Left };
+    let mut table = Table::new(&columns.map(|name| (name, align(name))));
+    for Listed { name, info, state } in all {
+        let [device, level, members, size] = info.map_or_else(Default::default, |info| {
+            let device = info.device.display().to_string();
+            [device, info.level, info.members.to_string(), bytes(info.capacity)]
+        });
+        table.row([name, device, state, level, members, size]);
+    }
+    Ok(write!(console::out(false), "{table}")?)
+}

@@ -1,0 +1,189 @@
+//! `trimtab array stat`.
+
+use std::io::{self, Write as _};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use trimtab_io::Nanos;
+use trimtab_report::{Facts, bytes, count, escaped};
+use trimtab_volume::{Array, Latencies, MemberStat, Requests, RunDirectory, Stat};
+
+use crate::console;
+use crate::duration;
+use crate::json::Json;
+use crate::units::{NONE, long, percent};
+
+const HELP: &str = "\
+Examples:
+  sudo trimtab array stat fast
+  sudo trimtab array stat fast --watch
+  sudo trimtab array stat fast --json | jq -r '.members[].state'
+
+`computed` are reads of stripes that were answered from other members than those that hold
+the data. Reads `without the policy` ask the members that hold the data, because members may
+differ there or none can be done without.";
+
+/// What to show.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP)]
+pub(crate) struct Args {
+    /// The array.
+    name: String,
+    /// Print a line about each interval, until Ctrl-C.
+    #[arg(long)]
+    watch: bool,
+    /// The interval of --watch.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive, default_value = "1s", requires = "watch")]
+    every: Nanos,
+    /// Print JSON; with --watch one line per interval.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let array = Array::find(&RunDirectory::from_environment(), &args.name)?;
+    if args.watch {
+        return watch(&array, args);
+    }
+    let stat = array.stat()?;
+    if args.json {
+        return Json::StandardOutput.write(&stat);
+    }
+    Ok(write!(console::out(false), "{}", facts(&array, &stat))?)
+}
+
+fn facts(array: &Array, stat: &Stat) -> Facts {
+    let info = array.info();
+    let mut facts = Facts::new();
+    facts.add("array", format!("{}, {}, over {}", info.name, info.device.display(), stat.backend));
+    let chunk = stat.chunk.map_or_else(String::new, |chunk| format!(", chunk {}", bytes(chunk)));
+    facts.add("level", format!("{}{chunk}, {}", stat.level, bytes(stat.capacity)));
+    facts.add("UUID", info.uuid.as_str());
+    facts.add("state", state(stat));
+    facts.add("policy", stat.policy.as_str());
+    facts.add("up", long(Nanos::from_secs_f64(stat.uptime_s)));
+    facts.add("in flight", count(stat.in_flight as u64));
+    facts.add("reads", format!("{}; {}", requests(&stat.reads), latencies(&stat.read_latency)));
+    facts.add("writes", format!("{}; {}", requests(&stat.writes), latencies(&stat.write_latency)));
+    facts.add("flushes", requests(&stat.flushes));
+    let share = stat.computed as f64 / (stat.stripe_reads as f64).max(1.0);
+    facts.add("computed", format!("{}, {}", count(stat.computed), percent(share)));
+    facts.add("extra member reads", count(stat.extra_reads));
+    if stat.refreshed > 0 {
+        facts.add(
+            "written again",
+            format!("{} strips, so that members take turns", count(stat.refreshed)),
+        );
+    }
+    let [unsynced, no_spare] =
+        [stat.without_policy.unsynced, stat.without_policy.no_spare].map(count);
+    facts.add("without the policy", format!("{unsynced} may differ, {no_spare} no spare member"));
+    facts.add("marked in the bitmap", format!("{} of each member", bytes(stat.marked)));
+    if let Some(check) = stat.check {
+        let [done, all, mismatches] = [check.stripes, stat.stripes, check.mismatches].map(count);
+        facts.add("check", format!("{done} of {all} stripes, {mismatches} did not fit"));
+    }
+    for (place, member) in stat.members.iter().enumerate() {
+        facts.add(format!("member {place}"), member_line(member));
+    }
+    for what in &stat.lacking {
+        facts.add("lacking", what.as_str());
+    }
+    facts
+}
+
+fn state(stat: &Stat) -> String {
+    let mut text = stat.state.clone();
+    if stat.to_resync > 0 {
+        text += &format!(", {} of each member to be made equal", bytes(stat.to_resync));
+    }
+    text
+}
+
+fn requests(of: &Requests) -> String {
+    let mut text = count(of.requests);
+    if of.bytes > 0 {
+        text += &format!(", {}", bytes(of.bytes));
+    }
+    if of.errors > 0 {
+        text += &format!(", {} failed", count(of.errors));
+    }
+    text
+}
+
+fn us(us: Option<f64>) -> String {
+    us.map_or_else(|| NONE.to_owned(), |us| Nanos((us * 1e3) as u64).to_string())
+}
+
+fn latencies(of: &Latencies) -> String {
+    let [p50, p99, p999, max] = [of.p50_us, of.p99_us, of.p999_us, of.max_us].map(us);
+    format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
+}
+
+fn member_line(member: &MemberStat) -> String {
+    let path = member.path.as_ref().map_or(NONE.to_owned(), |path| path.display().to_string());
+    let mut text = format!("{path}, {}", member.state);
+    if let Some((done, all)) = member.rebuilt {
+        text += &format!(" {}", percent(done as f64 / (all as f64).max(1.0)));
+    }
+    if let Some(why) = &member.why {
+        text += &format!(": {why}");
+    }
+    if member.read_latency.count > 0 {
+        text += &format!("; reads {}", latencies(&member.read_latency));
+    }
+    let errors = [
+        (member.read_errors, "reads failed"),
+        (member.corrected, "corrected"),
+        (member.write_errors, "writes failed"),
+    ];
+    for (number, what) in errors.into_iter().filter(|(number, _)| *number > 0) {
+        text += &format!("; {} {what}", count(number));
+    }
+    text
+}
+
+/// One line per interval, with the rates since the previous one.
+fn watch(array: &Array, args: &Args) -> Result<()> {
+    let mut before = array.stat()?;
+    let terminal = console::out_is_terminal();
+    loop {
+        thread::sleep(Duration::from_nanos(args.every.0));
+        let stat = array.stat()?;
+        if args.json {
+            let mut out = console::out(true);
+            serde_json::to_writer(&mut out, &stat).map_err(io::Error::from)?;
+            writeln!(out)?;
+            out.flush()?;
+        } else {
+            let (start, end) = if terminal { ("\r", "\x1b[K") } else { ("", "\n") };
+            let mut out = console::screen();
+            write!(out, "{start}{}{end}", escaped(&line(&before, &stat)))?;
+            out.flush()?;
+        }
+        before = stat;
+    }
+}
+
+fn line(before: &Stat, stat: &Stat) -> String {
+    let seconds = (stat.uptime_s - before.uptime_s).max(1e-3);
+    let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
+    let all = |stat: &Stat| stat.reads.requests + stat.writes.requests;
+    let mut line = format!(
+        "{} IOPS  read {}/s  written {}/s  in flight {}  computed {}/s  {}",
+        count(rate(all(stat), all(before))),
+        bytes(rate(stat.reads.bytes, before.reads.bytes)),
+        bytes(rate(stat.writes.bytes, before.writes.bytes)),
+        stat.in_flight,
+        count(rate(stat.computed, before.computed)),
+        state(stat),
+    );
+    for (place, member) in stat.members.iter().enumerate() {
+        if let Some((done, all)) = member.rebuilt {
+            let share = percent(done as f64 / (all as f64).max(1.0));
+            line += &format!("  member {place} rebuilt {share}");
+        }
+    }
+    line
+}

@@ -1,0 +1,171 @@
+//! Arrays for tests. Each test file uses a part of this.
+
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use std::fs::{self, File};
+use std::hash::{DefaultHasher, Hasher as _};
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::Path;
+use std::process::Output;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use trimtab_testdisk as testdisk;
+
+use crate::emulated::{Bench, stderr, wait_until};
+
+const O_DIRECT: i32 = 0o40000;
+
+/// A bench whose arrays are stopped when it is dropped.
+pub(crate) struct Arrays {
+    pub(crate) bench: Bench,
+    /// In memory where possible: members of disks that are slower take minutes.
+    members: tempfile::TempDir,
+}
+
+impl Arrays {
+    /// `None`, with a note, if the machine lacks something.
+    pub(crate) fn new(programs: &[&'static str]) -> Option<Self> {
+        let bench = Bench::new(programs)?;
+        let members = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        Some(Self { bench, members: members.expect("a temporary directory") })
+    }
+
+    /// Files for members, of this many MiB each, all zeroes: in memory where possible.
+    pub(crate) fn files(&self, names: &[&str], mib: u64) -> Vec<String> {
+        files(self.members.path(), names, mib)
+    }
+
+    /// The same where temporary files are: mostly on a disk.
+    pub(crate) fn files_on_disk(&self, names: &[&str], mib: u64) -> Vec<String> {
+        files(&self.bench.path(""), names, mib)
+    }
+
+    pub(crate) fn run(&self, args: &[&str], members: &[String]) -> Output {
+        let members: Vec<&str> = members.iter().map(String::as_str).collect();
+        let args = [&["array"], args, &members].concat();
+        self.bench.trimtab(&args).output().expect("trimtab runs")
+    }
+
+    /// The same; it must succeed. Returns its output.
+    pub(crate) fn done(&self, args: &[&str], members: &[String]) -> String {
+        let output = self.run(args, members);
+        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Expects failure with this code and one line with this text.
+    pub(crate) fn fails(&self, args: &[&str], members: &[String], code: i32, expected: &str) {
+        let output = self.run(args, members);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(code), "{args:?}: {said}");
+        assert!(said.contains(expected), "{args:?}: {said}");
+        assert_eq!(said.trim_end().lines().count(), 1, "{args:?}: {said}");
+    }
+
+    pub(crate) fn stat(&self, name: &str) -> Value {
+        serde_json::from_str(&self.done(&["stat", name, "--json"], &[])).expect("JSON")
+    }
+
+    /// The states of the members.
+    pub(crate) fn states(&self, name: &str) -> Vec<String> {
+        let stat = self.stat(name);
+        let members = stat["members"].as_array().unwrap().iter();
+        members.map(|member| member["state"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// Waits until the members agree.
+    pub(crate) fn wait_for_resync(&self, name: &str) {
+        wait_until("resync", || self.stat(name)["to_resync"] == 0);
+    }
+
+    /// Waits until no member is missing.
+    pub(crate) fn wait_for_rebuild(&self, name: &str) {
+        let is_there = |states: Vec<String>| states.iter().all(|state| state == "active");
+        wait_until("rebuild", || is_there(self.states(name)));
+    }
+
+    /// Compares all stripes: they must fit.
+    pub(crate) fn check(&self, name: &str) {
+        let check: Value =
+            serde_json::from_str(&self.done(&["check", name, "--json"], &[])).expect("JSON");
+        assert_eq!(check["mismatches"], 0, "{check}");
+    }
+
+    /// Kills the server of an array.
+    pub(crate) fn kill(&self, name: &str) {
+        let all: Value = serde_json::from_str(&self.done(&["list", "--json"], &[])).unwrap();
+        let array = all.as_array().unwrap().iter().find(|array| array["name"] == name).unwrap();
+        let pid = Pid::from_raw(array["pid"].as_i64().unwrap() as i32).unwrap();
+        kill_process(pid, Signal::KILL).unwrap();
+    }
+
+    /// Writes and verifies at random, from 512 bytes to 200 KiB at a time.
+    pub(crate) fn verify(&self, device: &str, seed: u64) {
+        let state = self.members.path().to_str().unwrap().to_owned();
+        let arguments = [
+            "--name=verify",
+            &format!("--filename={device}"),
+            "--direct=1",
+            "--rw=randrw",
+            "--bsrange=512-200k",
+            "--blockalign=512",
+            "--iodepth=16",
+            "--ioengine=libaio",
+            "--size=48M",
+            "--verify=crc32c",
+            "--verify_fatal=1",
+            "--verify_state_save=0",
+            &format!("--aux-path={state}"),
+            &format!("--randseed={seed}"),
+        ];
+        testdisk::run("fio", &arguments);
+    }
+
+    /// A checksum of all that a device has.
+    pub(crate) fn checksum(&self, device: &str) -> u64 {
+        let disk = open_direct(device);
+        let mut buffer = testdisk::aligned(1 << 20);
+        let mut hasher = DefaultHasher::new();
+        let mut at = 0;
+        loop {
+            let window = testdisk::window(&mut buffer, 1 << 20);
+            let bytes = disk.read_at(window, at).expect("the device can be read");
+            if bytes == 0 {
+                return hasher.finish();
+            }
+            hasher.write(&window[..bytes]);
+            at += bytes as u64;
+        }
+    }
+
+    /// Traces of arrays in the machine.
+    pub(crate) fn traces(&self) -> Vec<String> {
+        let mut found = self.bench.traces();
+        if let Ok(arrays) = fs::read_dir(self.bench.path("arrays")) {
+            found.extend(arrays.flatten().map(|entry| entry.path().display().to_string()));
+        }
+        found
+    }
+}
+
+fn files(directory: &Path, names: &[&str], mib: u64) -> Vec<String> {
+    let file = |name: &&str| {
+        let path = directory.join(name);
+        File::create(&path).and_then(|file| file.set_len(mib << 20)).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    names.iter().map(file).collect()
+}
+
+impl Drop for Arrays {
+    fn drop(&mut self) {
+        // Also after a failed test.
+        _ = self.run(&["stop", "--all", "--force"], &[]);
+    }
+}
+
+pub(crate) fn open_direct(device: &str) -> File {
+    let mut options = File::options();
+    options.read(true).write(true).custom_flags(O_DIRECT).open(device).expect("the device opens")
+}

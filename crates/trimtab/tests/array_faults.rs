@@ -1,0 +1,313 @@
+//! Arrays whose servers are killed, and whose members fail.
+
+mod array_bench;
+mod emulated;
+
+use std::fs::File;
+use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use array_bench::{Arrays, open_direct};
+use emulated::{Mounted, wait_until};
+use trimtab_io::SplitMix64;
+use trimtab_testdisk as testdisk;
+
+const BLOCK: usize = 4096;
+
+fn write_block(device: &File, block: u64, value: u64) -> std::io::Result<()> {
+    let mut buffer = testdisk::aligned(BLOCK);
+    let window = testdisk::window(&mut buffer, BLOCK);
+    window.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+    device.write_all_at(window, block * BLOCK as u64)
+}
+
+fn read_block(device: &File, block: u64) -> std::io::Result<u64> {
+    let mut buffer = testdisk::aligned(BLOCK);
+    let window = testdisk::window(&mut buffer, BLOCK);
+    device.read_exact_at(window, block * BLOCK as u64)?;
+    let value = u64::from_le_bytes(window[..8].try_into().unwrap());
+    let is_whole = window.chunks_exact(8).all(|word| word == value.to_le_bytes());
+    assert!(is_whole, "block {block} is torn");
+    Ok(value)
+}
+
+/// Everything that was acknowledged is there after the server was killed, and parity fits after what
+/// the bitmap asks for.
+#[test]
+fn killed_server_loses_nothing_that_was_acknowledged() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    for (level, members, seed) in [("5", 4, 1), ("1", 2, 2), ("6", 4, 3), ("5", 3, 4)] {
+        let files = arrays.files(&["a", "b", "c", "d"][..members], 64);
+        let create = ["create", "dies", "--level", level, "--chunk", "16K", "--assume-clean"];
+        let mut device = arrays.done(&create, &files);
+        let blocks = std::fs::metadata(&files[0]).unwrap().len() / BLOCK as u64 / 2;
+        let mut values = vec![0; blocks as usize];
+        let mut random = SplitMix64::new(seed);
+        for round in 0..rounds(4) {
+            let disk = open_direct(&device);
+            let delay = Duration::from_millis(random.next() % 80);
+            let mut next = SplitMix64::new(seed * 100 + round);
+            let (acknowledged, last) = thread::scope(|scope| {
+                let writer = scope.spawn(|| {
+                    let mut acknowledged = Vec::new();
+                    loop {
+                        let (block, value) = (next.next() % blocks, next.next() | 1);
+                        match write_block(&disk, block, value) {
+                            Ok(()) => acknowledged.push((block, value)),
+                            Err(_) => return (acknowledged, (block, value)),
+                        }
+                    }
+                });
+                thread::sleep(delay);
+                arrays.kill("dies");
+                writer.join().unwrap()
+            });
+            drop(disk);
+            acknowledged.iter().for_each(|&(block, value)| values[block as usize] = value);
+            device = arrays.done(&["assemble", "dies"], &files);
+            let disk = open_direct(&device);
+            for (block, &value) in values.iter().enumerate() {
+                let found = read_block(&disk, block as u64).unwrap();
+                let is_last = last == (block as u64, found);
+                assert!(found == value || is_last, "level {level}: block {block} of round {round}");
+            }
+            // The last write was not acknowledged: from now on it is what was read.
+            let block = last.0;
+            arrays.wait_for_resync("dies");
+            values[block as usize] = read_block(&disk, block).unwrap();
+            arrays.check("dies");
+        }
+        arrays.done(&["stop", "dies"], &[]);
+    }
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+/// Changes the parity of stripe 0 of an array of level 5 with three members: on the last one.
+fn damage(files: &[String]) {
+    let superblock = trimtab_md::Member::open(Path::new(&files[2]), false).unwrap().superblock();
+    let file = File::options().write(true).open(&files[2]).unwrap();
+    file.write_all_at(&[0x55; 512], superblock.unwrap().data_offset + 4096).unwrap();
+}
+
+#[test]
+fn check_finds_and_repairs_what_does_not_fit() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&["a", "b", "c"], 200);
+    arrays.done(&["create", "odd", "--level", "5", "--assume-clean"], &files);
+    arrays.done(&["stop", "odd"], &[]);
+    damage(&files);
+    let device = arrays.done(&["assemble", "odd"], &files);
+    arrays.fails(&["check", "odd"], &[], 1, "1 stripes do not fit: --repair makes them");
+    arrays.done(&["check", "odd", "--repair"], &[]);
+    arrays.check("odd");
+    // In a region that may differ after a crash the resync does it, and nothing is computed before.
+    write_block(&open_direct(&device), 5, 5).unwrap();
+    arrays.kill("odd");
+    damage(&files);
+    let device = arrays.done(&["assemble", "odd"], &files);
+    arrays.wait_for_resync("odd");
+    assert_eq!(arrays.stat("odd")["resynced"], 1);
+    arrays.check("odd");
+    assert_eq!(read_block(&open_direct(&device), 5).unwrap(), 5);
+    arrays.done(&["stop", "odd"], &[]);
+}
+
+/// A file system on an array whose server is killed has all that was synced, and is whole after its
+/// own recovery.
+#[test]
+fn file_system_survives_kills() {
+    let Some(arrays) = Arrays::new(&["mkfs.ext4", "fsck.ext4", "mount"]) else { return };
+    let files = arrays.files(&["a", "b", "c", "d"], 64);
+    let create = ["create", "fs", "--level", "5", "--chunk", "16K", "--assume-clean"];
+    let mut device = arrays.done(&create, &files);
+    testdisk::run("mkfs.ext4", &["-q", "-F", &device]);
+    let mut random = SplitMix64::new(5);
+    let mut synced = Vec::new();
+    for round in 0..rounds(4) {
+        let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+        let delay = Duration::from_millis(random.next() % 300);
+        let directory = mounted.path().to_owned();
+        let written = thread::scope(|scope| {
+            let writer = scope.spawn(|| {
+                let mut written = Vec::new();
+                for number in 0_u64.. {
+                    let path = directory.join(format!("{round}-{}", number % 100));
+                    let content = vec![number as u8; 1 + (number as usize * 7919) % 60_000];
+                    // A file that is being replaced may be lost: each round has its own, once.
+                    if number >= 100 || write_synced(&path, &content).is_err() {
+                        return written;
+                    }
+                    written.push((path, content));
+                }
+                written
+            });
+            thread::sleep(delay);
+            arrays.kill("fs");
+            writer.join().unwrap()
+        });
+        synced.extend(written);
+        mounted.unmount();
+        device = arrays.done(&["assemble", "fs"], &files);
+        let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+        for (path, content) in &synced {
+            let found = std::fs::read(path).unwrap();
+            assert!(found == *content, "{} has other data", path.display());
+        }
+        mounted.unmount();
+        testdisk::run("fsck.ext4", &["-f", "-n", &device]);
+        arrays.wait_for_resync("fs");
+        arrays.check("fs");
+    }
+    arrays.done(&["stop", "fs"], &[]);
+}
+
+/// How often servers are killed: so many times, or as `TRIMTAB_KILLS` says.
+fn rounds(default: u64) -> u64 {
+    let set = std::env::var("TRIMTAB_KILLS").ok();
+    set.map_or(default, |kills| kills.parse().expect("TRIMTAB_KILLS is a number"))
+}
+
+/// Writes a file, and returns when it and its name are on the disk.
+fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()?;
+    File::open(path.parent().unwrap())?.sync_all()
+}
+
+/// An array of three drives, one of them emulated: its faults can be chosen.
+fn with_emulated_drive(arrays: &Arrays, policy: &str) -> (String, Vec<String>) {
+    let drive = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
+    let files = arrays.files(&["a", "b"], 64);
+    let members = vec![files[0].clone(), drive, files[1].clone()];
+    let create = ["create", "some", "--level", "5", "--assume-clean", "--policy", policy];
+    (arrays.done(&create, &members), members)
+}
+
+/// Blocks that are on the emulated drive, member 1 of 3 (chunks of 64 KiB, left-symmetric).
+fn blocks_of_drive() -> impl Iterator<Item = u64> {
+    // Stripe 0 is D0 D1 P: its chunk 1. Stripe 3 begins at chunk 6, and is the same again.
+    (0..8).map(|round| (1 + 6 * round) * 16)
+}
+
+#[test]
+fn unreadable_data_are_computed_and_written_again() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let (device, _) = with_emulated_drive(&arrays, "plain");
+    let disk = open_direct(&device);
+    for block in blocks_of_drive() {
+        write_block(&disk, block, block + 7).unwrap();
+    }
+    arrays.bench.done(&["fault", "ill", "error", "--reads", "--for", "10m"]);
+    for block in blocks_of_drive() {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 7);
+    }
+    wait_until("corrections", || arrays.stat("some")["members"][1]["corrected"].as_u64() > Some(0));
+    arrays.bench.done(&["fault", "ill", "clear"]);
+    let stat = arrays.stat("some");
+    assert_eq!(stat["reads"]["errors"], 0, "{stat}");
+    assert_eq!(stat["members"][1]["state"], "active", "{stat}");
+    arrays.check("some");
+    for block in blocks_of_drive() {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 7);
+    }
+    drop(disk);
+    arrays.done(&["stop", "some"], &[]);
+}
+
+#[test]
+fn member_that_does_not_write_is_failed_for_good() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let (device, members) = with_emulated_drive(&arrays, "adaptive");
+    let disk = open_direct(&device);
+    write_block(&disk, 16, 1).unwrap();
+    arrays.bench.done(&["fault", "ill", "error", "--writes", "--for", "10m"]);
+    write_block(&disk, 16, 2).unwrap();
+    let stat = arrays.stat("some");
+    assert_eq!(
+        (&stat["state"], &stat["members"][1]["state"]),
+        (&"degraded".into(), &"failed".into())
+    );
+    arrays.bench.done(&["fault", "ill", "clear"]);
+    drop(disk);
+    // The others know it, even if the server is killed at once.
+    arrays.kill("some");
+    let degraded = "lacks [1]: what is computed for that may be wrong; --force starts it";
+    arrays.fails(&["assemble", "some"], &members, 1, degraded);
+    let device = arrays.done(&["assemble", "some", "--force"], &members);
+    assert_eq!(arrays.states("some"), ["active", "missing", "active"]);
+    let disk = open_direct(&device);
+    assert_eq!(read_block(&disk, 16).unwrap(), 2);
+    arrays.done(&["add", "some", &members[1], "--force"], &[]);
+    write_block(&disk, 32, 3).unwrap();
+    arrays.wait_for_rebuild("some");
+    arrays.check("some");
+    arrays.done(&["fail", "some", "0"], &[]);
+    assert_eq!(read_block(&disk, 16).unwrap(), 2);
+    assert_eq!(read_block(&disk, 32).unwrap(), 3);
+    drop(disk);
+    arrays.done(&["stop", "some"], &[]);
+}
+
+/// Writes fail, nothing hangs, and what was written before is there when the members are back.
+#[test]
+fn too_many_failures_end_writes_and_keep_data() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let drives =
+        ["ill", "worse"].map(|name| arrays.bench.create(name, &["--size", "64M", "--lead", "0us"]));
+    let members = [&drives[..], &arrays.files(&["a"], 64)[..]].concat();
+    let device = arrays.done(&["create", "ends", "--level", "5", "--assume-clean"], &members);
+    let disk = open_direct(&device);
+    for block in 0..64 {
+        write_block(&disk, block, block + 1).unwrap();
+    }
+    for name in ["ill", "worse"] {
+        arrays.bench.done(&["fault", name, "error", "--writes", "--for", "10m"]);
+    }
+    // What the one does not write is in the parity, until the superblock of the other cannot be
+    // written either.
+    let first = write_block(&disk, 0, 100);
+    assert!(write_block(&disk, 40, 100).is_err());
+    assert_eq!(arrays.stat("ends")["state"], "failed");
+    drop(disk);
+    arrays.done(&["stop", "ends"], &[]);
+    for name in ["ill", "worse"] {
+        arrays.bench.done(&["fault", name, "clear"]);
+    }
+    let device = arrays.done(&["assemble", "ends", "--force"], &members);
+    let disk = open_direct(&device);
+    assert!(first.is_err() || read_block(&disk, 0).unwrap() == 100);
+    for block in (1..64).filter(|&block| block != 40) {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 1, "block {block}");
+    }
+    drop(disk);
+    arrays.done(&["stop", "ends"], &[]);
+}
+
+#[test]
+fn reads_go_around_a_member_that_stalls() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    for policy in ["adaptive", "trimtab"] {
+        let (device, _) = with_emulated_drive(&arrays, policy);
+        let disk = open_direct(&device);
+        for _ in 0..20 {
+            for block in blocks_of_drive() {
+                assert_eq!(read_block(&disk, block).unwrap(), 0);
+            }
+        }
+        arrays.bench.done(&["fault", "ill", "stall", "--for", "5s"]);
+        let before = arrays.stat("some")["computed"].as_u64().unwrap();
+        for block in blocks_of_drive() {
+            assert_eq!(read_block(&disk, block).unwrap(), 0);
+        }
+        let stat = arrays.stat("some");
+        assert!(stat["computed"].as_u64().unwrap() > before, "{policy}: {stat}");
+        arrays.bench.done(&["fault", "ill", "clear"]);
+        drop(disk);
+        arrays.done(&["stop", "some"], &[]);
+        arrays.bench.done(&["remove", "ill"]);
+    }
+}

@@ -1,0 +1,200 @@
+//! `trimtab array`, as a user runs it: data on all levels, file systems, commands, bad input.
+
+mod array_bench;
+mod emulated;
+
+use std::fs;
+
+use array_bench::Arrays;
+use emulated::Mounted;
+use trimtab_testdisk as testdisk;
+
+/// Levels, and how many members they get.
+const LEVELS: [(&str, usize); 5] = [("0", 2), ("1", 2), ("4", 3), ("5", 4), ("6", 5)];
+const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
+
+#[test]
+fn all_levels_keep_data() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    for (number, (level, members)) in LEVELS.into_iter().enumerate() {
+        let names = &NAMES[..members];
+        let mut files = match number % 2 {
+            0 => arrays.files(names, 64),
+            _ => arrays.files_on_disk(names, 64),
+        };
+        let device = arrays.done(&["create", "all", "--level", level], &files);
+        arrays.verify(&device, number as u64);
+        arrays.wait_for_resync("all");
+        let before = arrays.checksum(&device);
+        arrays.done(&["stop", "all"], &[]);
+        // Their order does not matter.
+        files.reverse();
+        let device = arrays.done(&["assemble", "all", "--policy", "trimtab"], &files);
+        assert_eq!(arrays.stat("all")["state"], "clean", "level {level}");
+        assert_eq!(arrays.checksum(&device), before, "level {level}");
+        arrays.verify(&device, 10 + number as u64);
+        if level != "0" {
+            arrays.check("all");
+        }
+        arrays.done(&["stop", "all"], &[]);
+    }
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+/// As many members are lost as can be, and come back one after the other.
+#[test]
+fn lost_members_are_computed_and_rebuilt() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    for (level, members, lost) in [("1", 3, 2), ("5", 4, 1), ("6", 5, 2)] {
+        let files = arrays.files(&NAMES[..members], 64);
+        let create = ["create", "less", "--level", level, "--policy", "adaptive", "--chunk", "16K"];
+        let device = arrays.done(&create, &files);
+        arrays.wait_for_resync("less");
+        arrays.verify(&device, 1);
+        for file in &files[..lost] {
+            arrays.done(&["fail", "less", file], &[]);
+        }
+        arrays.fails(&["fail", "less", &files[lost]], &[], 2, "no data without it");
+        arrays.verify(&device, 2);
+        let before = arrays.checksum(&device);
+        arrays.done(&["stop", "less"], &[]);
+        // Those that were failed are no members any more.
+        let device = arrays.done(&["assemble", "less"], &files);
+        assert_eq!(arrays.stat("less")["state"], "degraded");
+        assert_eq!(arrays.checksum(&device), before, "level {level}");
+        for file in &files[..lost] {
+            // They still have a superblock.
+            arrays.fails(&["add", "less", file], &[], 2, "--force overwrites it");
+            arrays.done(&["add", "less", file, "--force"], &[]);
+            arrays.verify(&device, 3);
+            wait_for_member(&arrays, file);
+        }
+        arrays.wait_for_rebuild("less");
+        arrays.check("less");
+        // The others can be lost now.
+        let before = arrays.checksum(&device);
+        for file in &files[members - lost..] {
+            arrays.done(&["fail", "less", file], &[]);
+        }
+        assert_eq!(arrays.checksum(&device), before, "level {level}");
+        arrays.done(&["stop", "less"], &[]);
+    }
+}
+
+fn wait_for_member(arrays: &Arrays, file: &str) {
+    emulated::wait_until("rebuild", || {
+        let stat = arrays.stat("less");
+        let members = stat["members"].as_array().unwrap();
+        members.iter().any(|member| member["path"] == file && member["state"] == "active")
+    });
+}
+
+/// A member that was not there gets what it missed, and what it never had is not lost.
+#[test]
+fn member_that_was_away_comes_back() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
+        // Several bits of the bitmap.
+        let files = arrays.files(&NAMES[..members], 200);
+        let device = arrays.done(&["create", "away", "--level", level, "--assume-clean"], &files);
+        arrays.verify(&device, 1);
+        arrays.done(&["stop", "away"], &[]);
+        let device = arrays.done(&["assemble", "away"], &files[1..]);
+        arrays.verify(&device, 2);
+        let before = arrays.checksum(&device);
+        arrays.done(&["stop", "away"], &[]);
+        let device = arrays.done(&["assemble", "away"], &files);
+        arrays.wait_for_rebuild("away");
+        arrays.check("away");
+        arrays.done(&["fail", "away", &files[members - 1]], &[]);
+        assert_eq!(arrays.checksum(&device), before, "level {level}");
+        arrays.done(&["stop", "away"], &[]);
+    }
+}
+
+#[test]
+fn file_system_survives_stop_and_loss() {
+    let Some(arrays) = Arrays::new(&["mkfs.ext4", "fsck.ext4", "mount"]) else { return };
+    let files = arrays.files(&NAMES[..4], 64);
+    let device = arrays.done(&["create", "fs", "--level", "5", "--assume-clean"], &files);
+    testdisk::run("mkfs.ext4", &["-q", "-F", &device]);
+    let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+    arrays.fails(&["stop", "fs"], &[], 1, "is mounted at");
+    let content: Vec<u8> = (0..5_000_000_u32).flat_map(u32::to_le_bytes).collect();
+    fs::write(mounted.path().join("numbers"), &content).unwrap();
+    arrays.done(&["fail", "fs", "2"], &[]);
+    fs::write(mounted.path().join("again"), &content).unwrap();
+    mounted.unmount();
+    testdisk::run("fsck.ext4", &["-f", "-n", &device]);
+    arrays.done(&["stop", "fs"], &[]);
+    let device = arrays.done(&["assemble", "fs"], &files);
+    let mounted = Mounted::new(&device, arrays.bench.path("mnt"));
+    for name in ["numbers", "again"] {
+        assert!(fs::read(mounted.path().join(name)).unwrap() == content, "{name}");
+    }
+    mounted.unmount();
+    arrays.done(&["stop", "fs"], &[]);
+}
+
+#[test]
+fn policies_change_in_use_and_figures_are_shown() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    let files = arrays.files(&NAMES[..4], 64);
+    let device = arrays.done(&["create", "one", "--level", "5", "--assume-clean"], &files);
+    assert_eq!(arrays.stat("one")["policy"], "plain");
+    for policy in ["adaptive", "trimtab", "plain"] {
+        arrays.done(&["set", "one", "--policy", policy], &[]);
+        assert_eq!(arrays.stat("one")["policy"], policy);
+        arrays.verify(&device, 7);
+    }
+    let stat = arrays.stat("one");
+    assert!(stat["reads"]["requests"].as_u64() > Some(0), "{stat}");
+    assert!(stat["members"][3]["read_latency"]["count"].as_u64() > Some(0), "{stat}");
+    let text = arrays.done(&["stat", "one"], &[]);
+    assert!(text.contains("raid5, chunk 64.0 KiB") && text.contains("FUSE and loop"), "{text}");
+    let listed = arrays.done(&["list"], &[]);
+    assert!(listed.contains("one") && listed.contains("raid5") && listed.contains(&device));
+    arrays.fails(&["set", "one", "--policy", "best"], &[], 2, "no such policy");
+}
+
+#[test]
+fn bad_input_changes_nothing() {
+    let Some(arrays) = Arrays::new(&["mkfs.ext4"]) else { return };
+    let files = arrays.files(&NAMES[..4], 64);
+    let level5 = ["create", "bad", "--level", "5"];
+    arrays.fails(&level5, &files[..2], 2, "raid5 needs at least 3 members, 2 given");
+    arrays.fails(&["create", "bad", "--level", "7"], &files, 2, "no level 7");
+    arrays.fails(&[&level5[..], &["--chunk", "5K"]].concat(), &files, 2, "chunk");
+    let twice = [&files[..2], &files[..1]].concat();
+    arrays.fails(&level5, &twice, 2, "are the same device");
+    let small = arrays.files(&["small"], 1);
+    let with_small = [&files[..2], &small[..]].concat();
+    arrays.fails(&level5, &with_small, 2, "a member needs more than");
+    let missing = [&files[..2], &["/nowhere".to_owned()][..]].concat();
+    arrays.fails(&level5, &missing, 2, "/nowhere: cannot open");
+    arrays.fails(&["create", "b d", "--level", "5"], &files, 2, "an array's name is");
+    arrays.fails(&["stat", "none"], &[], 2, "no such array (see `trimtab array list`)");
+    arrays.fails(&["assemble", "bad"], &files, 2, "none of 4 devices has a superblock");
+    let untouched = fs::read(&files[0]).unwrap().iter().all(|&byte| byte == 0);
+    assert!(untouched, "a refused member was written to");
+
+    testdisk::run("mkfs.ext4", &["-q", "-F", &files[1]]);
+    let holds = "holds an ext2, ext3 or ext4 file system: --force overwrites it";
+    arrays.fails(&level5, &files, 2, holds);
+    arrays.done(&[&level5[..], &["--force"]].concat(), &files);
+    arrays.fails(&["create", "bad", "--level", "5"], &files, 2, "the array already exists");
+    let in_use = "is a member of the array `bad`";
+    arrays.fails(&["create", "other", "--level", "5"], &files, 2, in_use);
+    arrays.fails(&["add", "bad", &arrays.files(&["e"], 64)[0]], &[], 2, "no member is missing");
+    arrays.done(&["stop", "bad"], &[]);
+    arrays.fails(&level5, &files, 2, "holds a member of the array bad");
+    arrays.fails(&["assemble", "bad"], &files[..2], 1, "too few members");
+
+    let stripes = arrays.files(&["s", "t"], 64);
+    arrays.done(&["create", "fast", "--level", "0"], &stripes);
+    arrays.fails(&["check", "fast"], &[], 2, "nothing that could be checked");
+    arrays.done(&["stop", "fast"], &[]);
+    let mixed = [&files[..], &stripes[..]].concat();
+    arrays.fails(&["assemble", "bad"], &mixed, 2, "several arrays");
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}

@@ -61,7 +61,7 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 6
+#define TRIMTAB_VERSION 7
 
 /*
  * How long a read may take, instead of a number of nanoseconds.
@@ -79,9 +79,10 @@ extern "C" {
  */
 #define TRIMTAB_FAST_OR_REFUSE ((int64_t)0)
 /*
- * A deadline that follows the reader's last reads: the p95, loosened and tightened by the
- * share refused, and by what failing over costs, which trimtab_failed_over() reports.
- * docs/reading.md has the law and its bounds. Since version 6; not for sets.
+ * A deadline that follows the last reads of the reader or set: the p95, loosened and tightened
+ * by the share refused, and by what failing over costs, which trimtab_failed_over() and
+ * trimtab_set_failed_over() report. docs/reading.md has the law and its bounds. Since version 6;
+ * of sets since version 7.
  */
 #define TRIMTAB_AUTO_DEADLINE ((int64_t)-2)
 
@@ -237,8 +238,8 @@ trimtab_set *trimtab_set_open(const struct trimtab_replica *replicas, size_t cou
 
 /*
  * Reads as pread(2) does, from the best replica. Returns less than asked only at the end of
- * the file. `within_ns` is the nanoseconds that it may take, TRIMTAB_SET_DEADLINE or
- * TRIMTAB_NO_DEADLINE.
+ * the file. `within_ns` is the nanoseconds that it may take, TRIMTAB_SET_DEADLINE,
+ * TRIMTAB_NO_DEADLINE or TRIMTAB_AUTO_DEADLINE.
  *
  * Returns -1 and sets errno if that fails: ETIMEDOUT if no replica has answered within the
  * deadline, EINVAL for a NULL set or buffer, or a negative offset; otherwise the error of the
@@ -246,6 +247,21 @@ trimtab_set *trimtab_set_open(const struct trimtab_replica *replicas, size_t cou
  */
 ssize_t trimtab_set_read_at(trimtab_set *set, void *buffer, size_t length, off_t offset,
 			    int64_t within_ns);
+
+/*
+ * Reports that a read with TRIMTAB_AUTO_DEADLINE missed its deadline, and the data came from
+ * outside of the set, `took_ns` nanoseconds after the read had begun. Since version 7.
+ *
+ * Returns 0, or -1 with errno EINVAL for a NULL set or a negative time.
+ */
+int trimtab_set_failed_over(trimtab_set *set, int64_t took_ns);
+
+/*
+ * The present deadline of reads with TRIMTAB_AUTO_DEADLINE, nanoseconds. Since version 7.
+ *
+ * Returns -1 with errno EINVAL for a NULL set.
+ */
+int64_t trimtab_set_auto_deadline(trimtab_set *set);
 
 /*
  * Copies the figures, as many bytes of them as the program knows (sizeof *figures).

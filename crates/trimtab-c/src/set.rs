@@ -6,12 +6,12 @@ use std::time::Duration;
 use std::{ptr, slice};
 
 use trimtab_predict::Model;
-use trimtab_read::Source;
+use trimtab_read::{Source, Urgency};
 use trimtab_replicas::{ReplicaOptions, ReplicaSet, SetFigures, SetOptions};
 
 use crate::error::{Failure, guarded};
 use crate::options::text;
-use crate::{NO_DEADLINE, fill};
+use crate::{AUTO_DEADLINE, NO_DEADLINE, fill};
 
 const DIRECT: c_uint = 1;
 /// The set's own deadline.
@@ -92,7 +92,7 @@ impl CSetOptions {
         Ok(ours)
     }
 
-    const fn load(&self) -> SetOptions {
+    fn load(&self) -> SetOptions {
         let deadline = match self.deadline_ns {
             0 => None,
             within => Some(Duration::from_nanos(within)),
@@ -103,6 +103,7 @@ impl CSetOptions {
             direct: self.flags & DIRECT != 0,
             oldest: Duration::from_nanos(self.oldest_ns),
             seed: self.seed,
+            ..SetOptions::default()
         }
     }
 }
@@ -235,6 +236,7 @@ pub(crate) unsafe extern "C" fn trimtab_set_read_at(
         let bytes = match within_ns {
             SET_DEADLINE => set.read_uninit_at(buffer, offset)?,
             NO_DEADLINE => set.read_uninit_at_within(buffer, offset, None)?,
+            AUTO_DEADLINE => set.read_uninit_at_urgency(buffer, offset, Urgency::Auto)?,
             within => match u64::try_from(within) {
                 Ok(within) => {
                     let within = Some(Duration::from_nanos(within));
@@ -246,6 +248,40 @@ pub(crate) unsafe extern "C" fn trimtab_set_read_at(
             },
         };
         Ok(bytes.cast_signed())
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The set is open, or null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn trimtab_set_failed_over(
+    set: *mut ReplicaSet,
+    took_ns: i64,
+) -> c_int {
+    // SAFETY: the caller's promise.
+    let set = unsafe { set.as_ref() };
+    guarded(-1, || {
+        let (Some(set), Ok(took)) = (set, u64::try_from(took_ns)) else {
+            return Err(Failure::invalid("trimtab_set_failed_over: no set, or a negative time"));
+        };
+        set.failed_over(Duration::from_nanos(took));
+        Ok(0)
+    })
+}
+
+/// See include/trimtab.h.
+///
+/// # Safety
+/// The set is open, or null.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn trimtab_set_auto_deadline(set: *mut ReplicaSet) -> i64 {
+    // SAFETY: the caller's promise.
+    let set = unsafe { set.as_ref() };
+    guarded(-1, || {
+        let set = set.ok_or_else(|| Failure::invalid("trimtab_set_auto_deadline: no set"))?;
+        Ok(i64::try_from(set.auto_deadline().as_nanos()).unwrap_or(i64::MAX))
     })
 }
 

@@ -105,7 +105,13 @@ int main(int argc, char **argv)
 	EXPECT(trimtab_set_read_at(NULL, page, sizeof page, 0, -1) == -1 && errno == EINVAL);
 	EXPECT(trimtab_set_read_at(set, NULL, sizeof page, 0, -1) == -1 && errno == EINVAL);
 	EXPECT(trimtab_set_read_at(set, page, sizeof page, -1, -1) == -1 && errno == EINVAL);
-	EXPECT(trimtab_set_read_at(set, page, sizeof page, 0, -2) == -1 && errno == EINVAL);
+	EXPECT(trimtab_set_read_at(set, page, sizeof page, 0, -3) == -1 && errno == EINVAL);
+	EXPECT(trimtab_set_auto_deadline(set) == 1000000000);
+	EXPECT(trimtab_set_auto_deadline(NULL) == -1 && errno == EINVAL);
+	EXPECT(trimtab_set_read_at(set, page, sizeof page, 0, TRIMTAB_AUTO_DEADLINE) == 4096);
+	EXPECT(trimtab_set_failed_over(set, 1000) == 0);
+	EXPECT(trimtab_set_failed_over(set, -1) == -1 && errno == EINVAL);
+	EXPECT(trimtab_set_failed_over(NULL, 1000) == -1 && errno == EINVAL);
 	EXPECT(trimtab_set_read_at(set, page, sizeof page, 0, TRIMTAB_NO_DEADLINE) == 4096);
 	EXPECT(trimtab_set_read_at(set, page, sizeof page, 0, 10000000000) == 4096);
 	reads(set);

@@ -84,7 +84,6 @@ pub use error::{Error, SeedsError, TestbedError, TrainError};
 pub use figures::{
     DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport, median,
 };
-pub use queue_models::flash_model;
 pub use simulated::{Progress, compare};
 pub use spec::{Comparison, Entry};
 pub use testbed::{Row, Served, Testbed, WantedDrive, compare_on};

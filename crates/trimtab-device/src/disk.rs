@@ -220,6 +220,21 @@ impl Disk {
         Nanos(self.phase)
     }
 
+    /// Sets the spindle's angle at time zero, ns of a revolution: of a model that follows a real
+    /// disk.
+    pub const fn set_phase(&mut self, phase: Nanos) {
+        self.phase = phase.0 % self.layout.period;
+    }
+
+    /// Whether the buffer has these bytes of a read, or is about to receive them. For models that
+    /// follow a disk.
+    #[must_use]
+    pub fn is_buffered(&self, offset: u64, length: u64) -> bool {
+        let sector = self.layout.sector_bytes;
+        let (first, end) = (offset / sector, (offset + length).div_ceil(sector));
+        self.buffer.holds(first, end) || self.cache.holds(first, end)
+    }
+
     /// The time of the next event, unless a request is submitted before.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {

@@ -1,4 +1,4 @@
-//! The automatic deadline of a reader's reads, shared by its threads.
+//! The automatic deadline of reads, shared by the threads that make them.
 
 use std::sync::{Mutex, MutexGuard, TryLockError};
 use std::time::Duration;
@@ -14,16 +14,20 @@ use crate::reader::Reader;
 /// How often a thread tries to take the lock, which is held for less than a microsecond.
 const TRIES: u32 = 100;
 
-/// A reader's [`AutoDeadline`]. No thread blocks: one that does not get the lock in time reads
-/// with the greatest deadline, and its read is not counted.
+/// An [`AutoDeadline`] of several threads. No thread blocks: one that does not get the lock in time
+/// reads with the greatest deadline, and its read is not counted.
 #[derive(Debug)]
-pub(super) struct SharedAuto {
+pub struct SharedAuto {
     state: Mutex<AutoDeadline>,
     most: Nanos,
 }
 
 impl SharedAuto {
-    pub(super) fn new(options: &AutoOptions) -> Result<Self, Error> {
+    /// Starts without knowledge.
+    ///
+    /// # Errors
+    /// A share or a time is out of range.
+    pub fn new(options: &AutoOptions) -> Result<Self, Error> {
         Ok(Self { state: Mutex::new(AutoDeadline::new(options)?), most: nanos(options.most) })
     }
 
@@ -38,15 +42,30 @@ impl SharedAuto {
         })
     }
 
-    fn begin(&self, begun: Nanos) -> AutoRead<'_> {
+    /// A read begins. Its end is to be reported to what this returns.
+    pub fn begin(&self, begun: Nanos) -> AutoRead<'_> {
         let grant = self.lock().map(|mut state| state.begin());
         AutoRead { auto: self, grant, begun }
+    }
+
+    /// After a refusal, or a missed deadline, the data came from elsewhere: this long after the
+    /// first request.
+    pub fn failed_over(&self, took: Duration) {
+        if let Some(mut state) = self.lock() {
+            state.failed_over(nanos(took));
+        }
+    }
+
+    /// The present deadline.
+    pub fn deadline(&self) -> Duration {
+        let deadline = self.lock().map_or(self.most, |state| state.deadline());
+        Duration::from_nanos(deadline.0)
     }
 }
 
 /// A read with an automatic deadline, until it ends.
 #[derive(Debug)]
-pub(super) struct AutoRead<'a> {
+pub struct AutoRead<'a> {
     auto: &'a SharedAuto,
     /// `None` if the read is not counted.
     grant: Option<AutoGrant>,
@@ -55,7 +74,8 @@ pub(super) struct AutoRead<'a> {
 
 impl AutoRead<'_> {
     /// How long it may take.
-    pub(super) fn within(&self) -> Nanos {
+    #[must_use]
+    pub fn within(&self) -> Nanos {
         self.grant.map_or(self.auto.most, |grant| grant.deadline)
     }
 
@@ -65,16 +85,19 @@ impl AutoRead<'_> {
         }
     }
 
-    pub(super) fn answered(&self) {
+    /// The read has brought data.
+    pub fn answered(&self) {
         let took = monotonic().since(self.begun);
         self.end(|auto, grant| auto.answered(grant, took));
     }
 
-    pub(super) fn refused(&self) {
+    /// The read was refused, or abandoned at its deadline.
+    pub fn refused(&self) {
         self.end(AutoDeadline::refused);
     }
 
-    pub(super) fn failed(&self) {
+    /// The read has failed: it tells nothing of the drives.
+    pub fn failed(&self) {
         self.end(AutoDeadline::failed);
     }
 }
@@ -110,15 +133,12 @@ impl Reader {
     /// its deadline, another replica had the data this long after the first request. The
     /// deadlines follow it ([`auto`](crate::auto)).
     pub fn failed_over(&self, took: Duration) {
-        if let Some(mut state) = self.auto.lock() {
-            state.failed_over(nanos(took));
-        }
+        self.auto.failed_over(took);
     }
 
     /// The present deadline of reads with [`Urgency::Auto`].
     #[must_use]
     pub fn auto_deadline(&self) -> Duration {
-        let deadline = self.auto.lock().map_or(self.auto.most, |state| state.deadline());
-        Duration::from_nanos(deadline.0)
+        self.auto.deadline()
     }
 }

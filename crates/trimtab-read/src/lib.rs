@@ -111,6 +111,7 @@ mod token;
 
 pub use addrcheck::addrcheck;
 pub use auto::{AutoDeadline, AutoGrant, AutoOptions};
+pub use auto_reads::{AutoRead, SharedAuto};
 pub use drive_state::Source;
 pub use error::{Error, ReadError, Refusal, RefusalCause, Urgency};
 pub use figures::{FailedOpen, Figures};

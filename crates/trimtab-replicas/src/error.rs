@@ -72,6 +72,9 @@ pub enum OpenError {
     /// An option is out of range.
     #[error("{0}")]
     Option(&'static str),
+    /// A bound of automatic deadlines is out of range.
+    #[error("{0}")]
+    Auto(trimtab_read::Error),
 }
 
 /// Why a read returned no data.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use trimtab_predict::Model;
-use trimtab_read::Source;
+use trimtab_read::{AutoOptions, Source};
 
 use crate::error::OpenError;
 
@@ -47,6 +47,8 @@ pub struct SetOptions {
     /// ([`read_at_within`](crate::ReplicaSet::read_at_within)). Default: none, as long as it
     /// takes.
     pub deadline: Option<Duration>,
+    /// Bounds of the deadlines of [`Urgency::Auto`](trimtab_read::Urgency::Auto).
+    pub auto: AutoOptions,
     /// The greatest share of reads that are sent twice in the long run, 0 to 1: half for probes,
     /// and what they leave for hedges. Default: 0.2. Probes exceed their half where reads are
     /// rare, and the control group may add 0.01. Requests that keep a deadline do not count.
@@ -66,6 +68,7 @@ impl Default for SetOptions {
         let oldest = Duration::from_secs(1);
         Self {
             deadline: None,
+            auto: AutoOptions::default(),
             most_extra: trimtab_steer::Tuning::default().most_extra,
             direct: false,
             oldest,

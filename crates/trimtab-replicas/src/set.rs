@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rustix::fs::{AtFlags, StatxFlags, statx};
 use trimtab_io::{Nanos, mix64, monotonic};
-use trimtab_read::{ReadOptions, Reader};
+use trimtab_read::{ReadOptions, Reader, SharedAuto, Urgency};
 use trimtab_steer::{MOST_REPLICAS, Order, Replica};
 use trimtab_uring::ReadFile;
 
@@ -43,6 +43,7 @@ pub(crate) struct Set {
     pub(crate) shared: Arc<Shared>,
     pub(crate) files: Arc<[ReadFile]>,
     deadline: Option<Duration>,
+    auto: SharedAuto,
     is_direct: bool,
     seed: u64,
     is_closed: AtomicBool,
@@ -81,6 +82,7 @@ impl ReplicaSet {
                 shared: Arc::new(shared),
                 files: files.into(),
                 deadline: options.deadline,
+                auto: SharedAuto::new(&options.auto).map_err(OpenError::Auto)?,
                 is_direct: options.direct,
                 seed: options.seed,
                 is_closed: AtomicBool::new(false),
@@ -138,6 +140,62 @@ impl ReplicaSet {
         deadline: Option<Duration>,
     ) -> Result<usize, ReadError> {
         self.read(buffer, offset, deadline)
+    }
+
+    /// [`read_at`](Self::read_at) with this urgency. [`Urgency::Auto`] is a deadline that follows
+    /// the set's last reads, and what it cost to get the data from elsewhere
+    /// ([`failed_over`](Self::failed_over)): for programs that have the data in more places than
+    /// this set. With [`Urgency::LatencyCritical`] nothing is refused here, so it is as
+    /// [`Urgency::None`].
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_at_urgency(
+        &self,
+        buffer: &mut [u8],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<usize, ReadError> {
+        self.read_uninit_at_urgency(as_uninit(buffer), offset, urgency)
+    }
+
+    /// [`read_at_urgency`](Self::read_at_urgency) into memory that need not be initialised.
+    ///
+    /// # Errors
+    /// As [`read_at`](Self::read_at).
+    pub fn read_uninit_at_urgency(
+        &self,
+        buffer: &mut [MaybeUninit<u8>],
+        offset: u64,
+        urgency: Urgency,
+    ) -> Result<usize, ReadError> {
+        match urgency {
+            Urgency::None | Urgency::LatencyCritical => self.read(buffer, offset, None),
+            Urgency::Deadline(within) => self.read(buffer, offset, Some(within)),
+            Urgency::Auto => {
+                let auto = self.set.auto.begin(monotonic());
+                let within = Duration::from_nanos(auto.within().0);
+                let read = self.read(buffer, offset, Some(within));
+                match &read {
+                    Ok(_) => auto.answered(),
+                    Err(ReadError::TimedOut(_)) => auto.refused(),
+                    Err(ReadError::Io(_)) => auto.failed(),
+                }
+                read
+            }
+        }
+    }
+
+    /// Reports what it cost to do without the set: after a read with [`Urgency::Auto`] missed its
+    /// deadline, the data came from elsewhere, this long after the read had begun.
+    pub fn failed_over(&self, took: Duration) {
+        self.set.auto.failed_over(took);
+    }
+
+    /// The present deadline of reads with [`Urgency::Auto`].
+    #[must_use]
+    pub fn auto_deadline(&self) -> Duration {
+        self.set.auto.deadline()
     }
 
     /// Fills the buffer from this offset (bytes).

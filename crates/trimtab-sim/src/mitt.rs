@@ -1,48 +1,27 @@
-//! Queue models (MittOS) of disks, made from the profile that the simulation runs.
+//! Queue models (MittOS), made from the profile that the simulation runs.
 //!
 //! A host that has profiled its disk knows the profile. [`disk_predictor`] makes the predictor of
-//! `trimtab-predict` for it and for the scheduler above it; [`PredictedDevice`] drives predictors
-//! beside a device: it reports what a scheduler dispatches, and takes back the reads that they
-//! cancel. A driver of its own does the same with [`Server::take_dispatches`] and
-//! [`Server::cancel`].
+//! `trimtab-predict` for it and for the scheduler above it, [`flash_model`] what `mitt-ssd` needs.
+//! [`PredictedDevice`] drives predictors beside a device: it reports what a scheduler dispatches,
+//! and takes back the reads that they cancel. A driver of its own does the same with
+//! [`Server::take_dispatches`] and [`Server::cancel`].
 //!
 //! [`Server::take_dispatches`]: crate::Server::take_dispatches
 //! [`Server::cancel`]: crate::Server::cancel
 
 mod device;
-
-use std::sync::Arc;
+mod flash;
+mod times;
 
 use trimtab_device::scheduler::{CfqOptions, SchedulerKind};
-use trimtab_device::{DiskProfile, DiskTiming, Order};
-use trimtab_io::{Nanos, Op};
+use trimtab_device::{DiskProfile, Order};
+use trimtab_io::Nanos;
 use trimtab_predict::Predictor;
-use trimtab_predict::mitt::{
-    CfqWeights, DiskPrecision, Limit, MittCfq, MittNoop, QueueOrder, ServiceTime,
-};
+use trimtab_predict::mitt::{CfqWeights, DiskPrecision, Limit, MittCfq, MittNoop, QueueOrder};
 
 pub use device::{Ended, PredictedDevice};
-
-/// The service times of a disk's profile: what profiling the disk finds at best.
-#[derive(Clone, Debug)]
-pub struct ProfileTimes {
-    timing: Arc<DiskTiming>,
-}
-
-impl ProfileTimes {
-    /// The times of a disk of this profile.
-    #[must_use]
-    pub fn new(profile: &DiskProfile) -> Self {
-        Self { timing: Arc::new(DiskTiming::new(profile)) }
-    }
-}
-
-impl ServiceTime for ProfileTimes {
-    #[inline]
-    fn expected(&self, previous_end: u64, op: Op, offset: u64, length: u64) -> Nanos {
-        self.timing.expected_service(previous_end, op, offset, length)
-    }
-}
+pub use flash::flash_model;
+pub use times::ProfileTimes;
 
 /// Groups and slices of CFQ, as its predictor has them.
 #[must_use]

@@ -1,11 +1,14 @@
 //! Queue models beside simulated disks.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use trimtab_device::scheduler::SchedulerKind;
-use trimtab_device::{Disk, DiskProfile};
-use trimtab_io::{DeviceId, IoClass, Issuer, Nanos, Op, Request, RequestId};
+use trimtab_device::{Disk, DiskProfile, Profile, Ssd};
+
+use trimtab_io::{DeviceId, HostEvent, IoClass, Issuer, Nanos, Op, Request, RequestId, mix64};
 use trimtab_predict::Predictor;
-use trimtab_predict::mitt::{DiskPrecision, Limit};
-use trimtab_sim::mitt::{Ended, PredictedDevice, disk_predictor};
+use trimtab_predict::mitt::{DiskPrecision, FlashPrecision, Limit, MittSsd};
+use trimtab_sim::mitt::{Ended, PredictedDevice, disk_predictor, flash_model};
 use trimtab_sim::{MaybeScheduled, Scheduled, Server};
 
 fn profile() -> DiskProfile {
@@ -90,5 +93,73 @@ fn schedulers_without_a_queue_model_have_no_predictor() {
             DiskPrecision::default(),
         );
         assert!(none.is_none(), "{kind:?}");
+    }
+}
+
+/// The latency of a read that a copy of the drive serves, with nothing after it.
+fn alone(ssd: &Ssd, now: Nanos, read: &Request) -> Nanos {
+    let mut copy = ssd.clone();
+    copy.submit(now, read).unwrap();
+    loop {
+        let found = copy.served().find(|served| served.completion.request == read.id);
+        if let Some(served) = found {
+            return served.completion.complete.since(now);
+        }
+        copy.advance(copy.next_event().expect("the read completes"));
+    }
+}
+
+/// Channel time of a page.
+const TRANSFER: u64 = 60_015;
+
+/// `mitt-ssd` knows the queues, so it foretells a latency to the nanosecond unless something else
+/// comes: however deep the queues, and for reads of any size. Only the order of transfers that are
+/// ready in the same nanosecond is the drive's own.
+#[test]
+fn latencies_of_open_flash_are_exact_if_nothing_follows() {
+    let text = Profile::builtin("openchannel").unwrap().to_toml();
+    let small = text
+        .replace("channels = 16", "channels = 2")
+        .replace("chips_per_channel = 8", "chips_per_channel = 4")
+        .replace("blocks_per_plane = 2048", "blocks_per_plane = 40");
+    let profile = Profile::parse(&small).unwrap();
+    for seed in 1..=4_u64 {
+        let mut ssd = Ssd::new(&profile, DeviceId(0), seed);
+        ssd.age(&profile, 1.0, 0.5);
+        let map = ssd.open_channel();
+        let model = Arc::new(flash_model(&profile).unwrap());
+        let mut mitt = MittSsd::new(model, map, Limit::default(), FlashPrecision::default());
+        let (start, pages) = (ssd.now(), ssd.capacity() >> 12);
+        // Bursts, from an idle drive to queues of dozens of operations on each die.
+        let mut now = start;
+        let mut tickets = HashMap::new();
+        let (mut reads, mut exact) = (0, 0);
+        for id in 0..600_u64 {
+            let draw = |salt: u64| mix64(seed << 40 | id << 8 | salt);
+            now += Nanos(if draw(0) % 100 < 3 { 20_000_000 } else { draw(1) % 60_000 });
+            while let Some(at) = ssd.next_event().filter(|&at| at <= now) {
+                ssd.advance(at);
+                ssd.take_flash_events(|event| mitt.observe(&HostEvent::Flash(event)));
+                for served in ssd.served() {
+                    let ticket = tickets.remove(&served.completion.request.0).unwrap();
+                    mitt.completed(served.completion.complete, ticket, true);
+                }
+            }
+            let op = if draw(2) % 10 < 7 { Op::Read } else { Op::Write };
+            let length = 4096 << (draw(3) % 6);
+            let offset = (draw(4) % (pages - 32)) << 12;
+            let request = Request::new(RequestId(id), DeviceId(0), now, op, offset, length);
+            if op == Op::Read {
+                let expected = mitt.predict(now, &request).wait.unwrap();
+                let off = expected.0.abs_diff(alone(&ssd, now, &request).0);
+                (reads, exact) = (reads + 1, exact + u32::from(off == 0));
+                assert!(off <= 5 * TRANSFER, "seed {seed}, request {id}: off by {off} ns");
+            }
+            tickets.insert(id, mitt.sent(now, &request));
+            ssd.submit(now, &request).unwrap();
+            ssd.take_flash_events(|event| mitt.observe(&HostEvent::Flash(event)));
+        }
+        assert!(reads > 300 && exact * 100 >= reads * 60, "seed {seed}: {exact} of {reads}");
+        assert_eq!(ssd.stats().erases, 0, "cleaning is foretold less exactly");
     }
 }

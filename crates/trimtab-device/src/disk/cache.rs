@@ -88,6 +88,16 @@ impl Cache {
         Some(ready.max(now))
     }
 
+    /// Whether a read at `now` would be sent from the buffer, data included that the arm brings
+    /// without being moved.
+    pub(super) fn holds(&self, first: u64, end: u64) -> bool {
+        self.segments.iter().enumerate().any(|(i, segment)| {
+            let growing = self.filling.filter(|_| i == 0);
+            let reach = growing.map_or(segment.end, |filling| filling.until);
+            segment.first <= first && end <= reach
+        })
+    }
+
     /// Begins to fill a segment, of which the arm has read up to `end` at time `at`. `first` is the
     /// first sector that it holds.
     pub(super) fn fill(

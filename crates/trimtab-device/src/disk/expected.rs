@@ -58,6 +58,8 @@ pub struct DiskTiming {
     layout: Layout,
     electronics: Electronics,
     buffers_writes: bool,
+    /// How far a read is followed by reading ahead, bytes; 0: it is not.
+    ahead: u64,
 }
 
 impl DiskTiming {
@@ -68,7 +70,37 @@ impl DiskTiming {
             layout: Layout::new(profile),
             electronics: Electronics::new(profile),
             buffers_writes: profile.cache.write_kib > 0,
+            ahead: if profile.cache.segments > 0 { profile.cache.segment_kib.into() } else { 0 }
+                * 1024,
         }
+    }
+
+    /// Whether writes complete in the buffer.
+    #[must_use]
+    pub const fn buffers_writes(&self) -> bool {
+        self.buffers_writes
+    }
+
+    /// The time of a read from the buffer.
+    #[must_use]
+    pub fn buffered(&self, length: u64) -> Nanos {
+        self.electronics.hit + self.electronics.bus(length)
+    }
+
+    /// The time of a read that goes on where the disk reads ahead, after a request that ended at
+    /// byte `previous_end` and has just completed: its data come at the speed of the platters.
+    /// `None`: it is elsewhere.
+    #[must_use]
+    pub fn read_ahead(&self, previous_end: u64, offset: u64, length: u64) -> Option<Nanos> {
+        let skipped = offset.checked_sub(previous_end)?;
+        if previous_end == 0 || skipped + length > self.ahead {
+            return None;
+        }
+        let bytes = self.layout.sector_bytes;
+        let sector_time = self.layout.mean_sector_time(self.locate(offset));
+        let media = (skipped + length).div_ceil(bytes) * sector_time;
+        let of = &self.electronics;
+        Some((of.sequential_hit + of.bus(length)).max(Nanos(media) + of.bus(bytes.min(length))))
     }
 
     /// One revolution.

@@ -1,10 +1,11 @@
 //! `mitt-cfq`: a disk behind CFQ (MittOS, §4.2.2).
 
-use trimtab_io::{IoClass, Issuer, Nanos, Op, Request};
+use trimtab_io::{Flags, IoClass, Issuer, Nanos, Op, Request};
 
 use super::device_queue::DiskPrecision;
-use super::disk_times::ServiceTime;
+use super::disk_times::{Served, ServiceTime};
 use super::limit::{Limit, Sureness};
+use super::reordering::Reordering;
 use super::slots::Slots;
 use super::tolerance::ToleranceTable;
 use crate::predictor::{Forecast, Predictor, Ticket};
@@ -46,6 +47,8 @@ impl Default for CfqWeights {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     process: u32,
+    /// Whether its process waits for the requests. Others are in a node that processes share.
+    is_sync: bool,
     /// Its group's place in `groups`.
     group: u16,
     class: IoClass,
@@ -75,12 +78,13 @@ struct Io {
     expected: Nanos,
     node: u32,
     dispatched: bool,
-    is_read: bool,
+    served: Served,
 }
 
 /// Predicts a disk's latency behind CFQ.
 ///
-/// The wait is the sum of what is on the device, of the nodes of higher classes in the same group,
+/// Writes that no process waits for are in nodes that processes share by level, and are not before
+/// requests that are waited for. The wait is the sum of what is on the device, of the nodes of higher classes in the same group,
 /// of the peers' slices that come before, and of other groups' shares by weight. Each process node
 /// carries the predicted time of its requests, so the sum has one term for each process and not
 /// for each request. Reads that were accepted and are then bumped by a higher class are cancelled
@@ -106,6 +110,20 @@ pub struct MittCfq<S> {
     /// The node that is being served, and since when.
     served: Option<(u32, Nanos)>,
     cancelled: Vec<Ticket>,
+    /// The end of the last request that was served.
+    head: u64,
+    /// Requests of a process are served by place.
+    reordering: Reordering,
+}
+
+/// Whether the issuer waits for a request, as CFQ has it.
+const fn is_sync(request: &Request) -> bool {
+    matches!(request.op, Op::Read) || request.flags.contains(Flags::SYNC)
+}
+
+/// The process of a node.
+const fn process_of(request: &Request) -> u32 {
+    if is_sync(request) { request.issuer.process } else { request.issuer.level as u32 }
 }
 
 const fn tree(class: IoClass) -> usize {
@@ -129,6 +147,8 @@ impl<S: ServiceTime> MittCfq<S> {
             began: Nanos::ZERO,
             served: None,
             cancelled: Vec::new(),
+            head: 0,
+            reordering: Reordering::default(),
         }
     }
 
@@ -161,8 +181,10 @@ impl<S: ServiceTime> MittCfq<S> {
     fn expected(&self, now: Nanos, request: &Request) -> (Nanos, Nanos) {
         let issuer = &request.issuer;
         let own_group = self.group_of(issuer.group).unwrap_or(usize::MAX);
+        let (process, is_sync) = (process_of(request), is_sync(request));
         let is_own = |node: &Node| {
-            node.process == issuer.process
+            node.process == process
+                && node.is_sync == is_sync
                 && node.class == issuer.class
                 && usize::from(node.group) == own_group
         };
@@ -189,14 +211,16 @@ impl<S: ServiceTime> MittCfq<S> {
             }
             if node.class < issuer.class {
                 higher += node.pending;
-            } else if node.class == issuer.class && !is_own(node) {
+            } else if node.class == issuer.class && !is_own(node) && (node.is_sync || !is_sync) {
+                // Requests that are waited for take the disk from those that are not.
                 let slices = Nanos(node.slice.0.saturating_mul(rounds)) - used(at);
                 peers += node.pending.min(slices);
             }
         }
         let inside = higher + peers + ahead;
         let others = self.others(own_group, issuer.group, inside + service);
-        let wait = (self.on_device + inside + others).since(self.elapsed(now));
+        let wait = self.reordering.scaled(self.on_device + inside + others);
+        let wait = wait.since(self.elapsed(now));
         (wait, service)
     }
 
@@ -212,7 +236,8 @@ impl<S: ServiceTime> MittCfq<S> {
     }
 
     /// The node of an issuer, as one that has requests or gets one.
-    fn node(&mut self, issuer: &Issuer) -> u32 {
+    fn node(&mut self, request: &Request) -> u32 {
+        let issuer = &request.issuer;
         let group = self.group_of(issuer.group).unwrap_or_else(|| {
             let weight = self.weights.weight_of(issuer.group);
             let tables = [const { ToleranceTable::new() }; 3];
@@ -221,16 +246,20 @@ impl<S: ServiceTime> MittCfq<S> {
             self.groups.len() - 1
         }) as u16;
         let slice = self.weights.slice_of(issuer.level);
-        let Issuer { process, class, .. } = *issuer;
-        let same =
-            |node: &Node| node.process == process && node.group == group && node.class == class;
+        let (process, is_sync, class) = (process_of(request), is_sync(request), issuer.class);
+        let same = |node: &Node| {
+            node.process == process
+                && node.is_sync == is_sync
+                && node.group == group
+                && node.class == class
+        };
         let found = self.nodes.iter().position(same);
         if let Some(found) = found {
             self.nodes[found].slice = slice;
             return found as u32;
         }
         let (pending, requests, end) = (Nanos::ZERO, 0, 0);
-        let node = Node { process, group, class, slice, pending, requests, end };
+        let node = Node { process, is_sync, group, class, slice, pending, requests, end };
         // A process that has no requests gives its place away.
         let unused = self.nodes.iter().position(|node| node.requests == 0);
         if let Some(unused) = unused {
@@ -285,11 +314,12 @@ impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittCfq<S> {
         if self.ios.is_empty() {
             (self.began, self.served) = (now, None);
         }
-        let node = self.node(&request.issuer);
+        let node = self.node(request);
         let Node { group, class, .. } = self.nodes[node as usize];
-        let is_read = request.op == Op::Read;
         let expected = wait + time;
-        let io = Io { sent: now, time, expected, node, dispatched: false, is_read };
+        let Request { op, offset, length, .. } = *request;
+        let served = Served { op, offset, length };
+        let io = Io { sent: now, time, expected, node, dispatched: false, served };
         let ticket = self.ios.add(io);
         // At most all of them are cancelled at once.
         self.cancelled.reserve(self.ios.len().saturating_sub(self.cancelled.len()));
@@ -319,8 +349,13 @@ impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittCfq<S> {
             if self.served.is_none_or(|(served, _)| served != io.node) {
                 self.served = Some((io.node, self.began.max(io.sent)));
             }
+            if self.precision.feedback {
+                self.reordering.learn(io.time, now.since(self.began));
+                self.times.served(self.began, now, self.head, &io.served);
+            }
+            self.head = io.served.offset + io.served.length;
             self.began = now;
-            if io.is_read {
+            if io.served.op == Op::Read {
                 self.sureness.learn(io.expected, now.since(io.sent));
             }
         }

@@ -2,7 +2,8 @@
 
 use trimtab_io::{Nanos, Op, Request};
 
-use super::disk_times::ServiceTime;
+use super::disk_times::{Served, ServiceTime};
+use super::reordering::Reordering;
 use super::slots::Slots;
 use crate::predictor::Ticket;
 
@@ -43,6 +44,23 @@ struct Io {
     /// Predicted service time: after the one before it, or, in SSTF order, after the one that was
     /// sent before it.
     time: Nanos,
+    /// The same as it was when the request was sent.
+    planned: Nanos,
+}
+
+impl Io {
+    const fn range(&self) -> (Op, u64, u64) {
+        (self.op, self.offset, self.end - self.offset)
+    }
+}
+
+/// A request that was served, in the plan of an SSTF queue.
+#[derive(Clone, Copy, Debug)]
+struct Step {
+    /// Where the arm then is, and how far the next request is from there; [`u64::MAX`]: none.
+    head: u64,
+    nearest: u64,
+    end: Nanos,
 }
 
 /// All requests that the disk has, and when it will be free.
@@ -65,6 +83,10 @@ pub(super) struct DeviceQueue<S> {
     /// queue by offset.
     serving: Option<(Ticket, Nanos)>,
     sorted: Vec<(u64, Ticket)>,
+    /// The order of service, the current request first.
+    steps: Vec<Step>,
+    /// Of what is predicted in the order of sending.
+    reordering: Reordering,
 }
 
 impl<S: ServiceTime> DeviceQueue<S> {
@@ -85,19 +107,27 @@ impl<S: ServiceTime> DeviceQueue<S> {
             head: 0,
             serving: None,
             sorted: Vec::with_capacity(depth),
+            steps: Vec::with_capacity(depth),
+            reordering: Reordering::default(),
         }
     }
 
-    /// The predicted service time of a request, after one that ended at `previous_end`.
+    /// The predicted service time of a request that begins at `begin`, after one that ended at
+    /// `previous_end`.
     #[inline]
-    pub(super) fn time(&self, previous_end: u64, request: &Request) -> Nanos {
-        self.time_of(previous_end, request.op, request.offset, request.length)
+    fn time(&self, begin: Nanos, previous_end: u64, request: &Request) -> Nanos {
+        self.time_of(begin, previous_end, (request.op, request.offset, request.length))
     }
 
     #[inline]
-    fn time_of(&self, previous_end: u64, op: Op, offset: u64, length: u64) -> Nanos {
+    fn time_of(&self, begin: Nanos, previous_end: u64, request: (Op, u64, u64)) -> Nanos {
+        let (op, offset, length) = request;
         let length = if self.precision.sizes { length } else { 4096 };
-        self.times.expected(previous_end, op, offset, length)
+        if self.precision.feedback {
+            self.times.expected_from(begin, previous_end, op, offset, length)
+        } else {
+            self.times.expected(previous_end, op, offset, length)
+        }
     }
 
     /// When the disk will have served all that it has.
@@ -111,7 +141,7 @@ impl<S: ServiceTime> DeviceQueue<S> {
             None => self.ios.oldest().map_or(Nanos::ZERO, |io| io.time),
         };
         // The current one may be overdue.
-        (self.began + current).max(now) + (self.pending - current)
+        (self.began + current).max(now) + self.reordering.scaled(self.pending - current)
     }
 
     /// Until a request that were sent now had completed.
@@ -121,56 +151,73 @@ impl<S: ServiceTime> DeviceQueue<S> {
             QueueOrder::Sstf { depth } if self.precision.feedback && self.ios.len() < depth => {
                 self.expected_in_order(now, request)
             }
-            _ => self.next_free(now).since(now) + self.time(self.sent_end, request),
+            _ => {
+                let begin = self.next_free(now);
+                begin.since(now) + self.time(begin, self.sent_end, request)
+            }
         }
     }
 
-    /// The same in SSTF order. The arm's next request is the nearest on its left or on its right,
-    /// so that one step along the sorted queue is taken for each request that is served first.
+    /// The same in SSTF order: the request is served at the first step at which it is nearer than
+    /// the next one.
     fn expected_in_order(&self, now: Nanos, request: &Request) -> Nanos {
-        let Some((current, time)) = self.serving else { return self.time(self.head, request) };
-        let mut wait = (self.began + time).since(now);
-        let Some(current) = self.ios.get(current) else { return wait };
-        let mut head = current.end;
+        let Some(first) = self.steps.first() else {
+            return self.time(now, self.head, request);
+        };
+        let is_next = |step: &&Step| request.offset.abs_diff(step.head) < step.nearest;
+        let Some(step) = self.steps.iter().find(is_next) else { return first.end.since(now) };
+        // The current one may be overdue.
+        let begin = first.end.max(now) + step.end.since(first.end);
+        begin.since(now) + self.time(begin, step.head, request)
+    }
+
+    /// Plans the order of service from the current request on. The arm's next request is the
+    /// nearest on its left or on its right, so that one step along the sorted queue is taken for
+    /// each.
+    fn plan(&mut self) {
+        self.steps.clear();
+        let Some((current, time)) = self.serving else { return };
+        let Some(current) = self.ios.get(current) else { return };
+        let (mut head, mut end) = (current.end, self.began + time);
         let mut right = self.sorted.partition_point(|&(offset, _)| offset < head);
         let mut left = right;
         loop {
-            let distance =
-                |at: Option<&(u64, Ticket)>| at.map(|&(offset, _)| offset.abs_diff(head));
             let before = left.checked_sub(1).and_then(|left| self.sorted.get(left));
             let after = self.sorted.get(right);
-            let nearest = match (distance(before), distance(after)) {
-                (Some(l), Some(r)) => l.min(r),
-                (Some(one), None) | (None, Some(one)) => one,
-                (None, None) => u64::MAX,
+            let distance = |at: Option<&(u64, Ticket)>| {
+                at.map_or(u64::MAX, |&(offset, _)| offset.abs_diff(head))
             };
-            if request.offset.abs_diff(head) < nearest {
-                return wait + self.time(head, request);
-            }
-            let next = if distance(before) == Some(nearest) {
+            let nearest = distance(before).min(distance(after));
+            self.steps.push(Step { head, nearest, end });
+            let next = if before.is_some() && distance(before) == nearest {
                 left -= 1;
                 before
             } else {
                 right += 1;
                 after
             };
-            let Some(io) = next.and_then(|&(_, ticket)| self.ios.get(ticket)) else {
-                return wait + self.time(head, request);
-            };
-            wait += self.time_of(head, io.op, io.offset, io.end - io.offset);
+            let Some(io) = next.and_then(|&(_, ticket)| self.ios.get(ticket)) else { return };
+            end += self.time_of(end, head, io.range());
             head = io.end;
         }
     }
 
     pub(super) fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        let time = self.time(self.sent_end, request);
         if self.ios.is_empty() {
             self.began = now;
         }
+        let begin = self.next_free(now);
+        let time = if self.order == QueueOrder::Fifo && self.precision == DiskPrecision::default() {
+            let Request { op, offset, length, .. } = *request;
+            self.times.sent(begin, self.sent_end, &Served { op, offset, length })
+        } else {
+            self.time(begin, self.sent_end, request)
+        };
         self.free = self.free.max(now) + time;
         self.pending += time;
         self.sent_end = request.end();
-        let io = Io { op: request.op, offset: request.offset, end: request.end(), time };
+        let io =
+            Io { op: request.op, offset: request.offset, end: request.end(), time, planned: time };
         let ticket = self.ios.add(io);
         if let QueueOrder::Sstf { depth } = self.order {
             if self.serving.is_none() {
@@ -178,6 +225,7 @@ impl<S: ServiceTime> DeviceQueue<S> {
             } else if self.sorted.len() + 1 < depth {
                 self.insert(io.offset, ticket);
             }
+            self.plan();
         }
         ticket
     }
@@ -186,10 +234,20 @@ impl<S: ServiceTime> DeviceQueue<S> {
     pub(super) fn completed(&mut self, now: Nanos, ticket: Ticket) -> Option<Nanos> {
         let io = self.ios.remove(ticket)?;
         self.pending = self.pending - io.time;
+        if self.precision.feedback {
+            let served = Served { op: io.op, offset: io.offset, length: io.end - io.offset };
+            self.times.served(self.began, now, self.head, &served);
+        }
+        let took = now.since(self.began);
         self.head = io.end;
         self.began = now;
-        if matches!(self.order, QueueOrder::Sstf { .. }) {
-            self.next_in_order(ticket);
+        match self.order {
+            QueueOrder::Sstf { .. } => {
+                self.reordering.learn(io.planned, took);
+                self.next_in_order(ticket);
+                self.plan();
+            }
+            QueueOrder::Fifo => {}
         }
         Some(io.time)
     }
@@ -237,8 +295,9 @@ impl<S: ServiceTime> DeviceQueue<S> {
     }
 
     fn serve(&mut self, ticket: Ticket) {
-        let Some(&Io { op, offset, end, time }) = self.ios.get(ticket) else { return };
-        let now = self.time_of(self.head, op, offset, end - offset);
+        let Some(&io) = self.ios.get(ticket) else { return };
+        let time = io.time;
+        let now = self.time_of(self.began, self.head, io.range());
         self.pending = self.pending - time + now;
         if let Some(io) = self.ios.get_mut(ticket) {
             io.time = now;

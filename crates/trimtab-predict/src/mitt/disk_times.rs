@@ -10,6 +10,47 @@ pub trait ServiceTime {
     /// The expected time for `length` bytes from `offset`, if the request before ended at
     /// `previous_end`.
     fn expected(&self, previous_end: u64, op: Op, offset: u64, length: u64) -> Nanos;
+
+    /// The same if the service begins at `begin`, of a device whose times depend on that: a disk
+    /// whose angle is known.
+    #[inline]
+    fn expected_from(
+        &self,
+        begin: Nanos,
+        previous_end: u64,
+        op: Op,
+        offset: u64,
+        length: u64,
+    ) -> Nanos {
+        _ = begin;
+        self.expected(previous_end, op, offset, length)
+    }
+
+    /// A request is sent that will be served from `begin` on, after all that was sent before.
+    /// Returns the expected time, as [`expected_from`](Self::expected_from) does. A model of the
+    /// disk may serve the request now. Only where requests are served first come, first served.
+    #[inline]
+    fn sent(&mut self, begin: Nanos, previous_end: u64, request: &Served) -> Nanos {
+        let &Served { op, offset, length } = request;
+        self.expected_from(begin, previous_end, op, offset, length)
+    }
+
+    /// A service took from `begin` to `end`. May be learned from.
+    #[inline]
+    fn served(&mut self, begin: Nanos, end: Nanos, previous_end: u64, request: &Served) {
+        _ = (begin, end, previous_end, request);
+    }
+}
+
+/// A request that was served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// What it did.
+    pub op: Op,
+    /// Its first byte.
+    pub offset: u64,
+    /// Bytes.
+    pub length: u64,
 }
 
 impl<T: ServiceTime + ?Sized> ServiceTime for Arc<T> {

@@ -69,6 +69,25 @@ pub struct FlashValues<'a> {
     pub copyback: bool,
 }
 
+/// The times of a die's operation.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OpTimes {
+    /// Of the die, before its data wants the channel.
+    pub(super) before: Nanos,
+    /// On the channel.
+    pub(super) transfer: Nanos,
+    /// Of the die, after that.
+    pub(super) after: Nanos,
+}
+
+impl OpTimes {
+    /// The die's time if the channel is free.
+    #[inline]
+    pub(super) fn alone(&self) -> Nanos {
+        self.before + self.transfer + self.after
+    }
+}
+
 /// Why a model is not valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` must be at least 1")]
@@ -136,30 +155,23 @@ impl FlashModel {
         self.raw.dies.div_ceil(self.raw.dies_per_channel)
     }
 
-    pub(super) const fn channel_of(&self, die: u32) -> u32 {
-        die / self.raw.dies_per_channel
-    }
-
-    /// The dies that share a channel.
-    pub(super) fn dies_of(&self, channel: u32) -> std::ops::Range<usize> {
-        let first = (channel * self.raw.dies_per_channel) as usize;
-        first..(first + self.raw.dies_per_channel as usize).min(self.raw.dies as usize)
+    pub(super) const fn dies_per_channel(&self) -> u32 {
+        self.raw.dies_per_channel
     }
 
     pub(super) const fn die_of(&self, unit: u32) -> u32 {
         unit / self.raw.units_per_die
     }
 
-    pub(super) const fn page_of(&self, unit: u32) -> u32 {
-        unit / self.raw.units_per_page
+    /// The units of the page that holds a unit.
+    #[inline]
+    pub(super) const fn page_of(&self, unit: u32) -> std::ops::Range<u32> {
+        let first = unit - unit % self.raw.units_per_page;
+        first..first + self.raw.units_per_page
     }
 
     pub(super) const fn unit_bytes(&self) -> u64 {
         self.raw.unit_bytes as u64
-    }
-
-    pub(super) const fn read(&self) -> Nanos {
-        Nanos(self.raw.read_ns)
     }
 
     pub(super) const fn firmware(&self) -> Nanos {
@@ -193,17 +205,26 @@ impl FlashModel {
         Nanos(upto(end) - upto(first % pages))
     }
 
-    /// The time that a die takes for an operation on a free channel: the part before its data can
-    /// use the channel, and the rest.
-    pub(super) fn duration(&self, op: &FlashOp, precision: &FlashPrecision) -> (Nanos, Nanos) {
+    /// A die's time to read a page.
+    #[inline]
+    pub(super) const fn read_time(&self) -> Nanos {
+        Nanos(self.raw.read_ns)
+    }
+
+    /// The times of an operation. A cleaning's use of the channel counts as the die's time.
+    pub(super) fn times(&self, op: &FlashOp, precision: &FlashPrecision) -> OpTimes {
         let page = self.unit_bytes() * u64::from(self.raw.units_per_page);
         match *op {
-            FlashOp::Read { bytes } => (self.read(), self.transfer(bytes.into())),
+            FlashOp::Read { bytes } => OpTimes {
+                before: self.read_time(),
+                transfer: self.transfer(bytes.into()),
+                after: Nanos::ZERO,
+            },
             FlashOp::Program { page: first } => {
-                let time = self.programs(first, 1, precision.page_table);
-                (Nanos::ZERO, self.transfer(page) + time)
+                let after = self.programs(first, 1, precision.page_table);
+                OpTimes { before: Nanos::ZERO, transfer: self.transfer(page), after }
             }
-            FlashOp::Clean(_) if !precision.erase => (Nanos::ZERO, Nanos::ZERO),
+            FlashOp::Clean(_) if !precision.erase => OpTimes::default(),
             FlashOp::Clean(work) => {
                 let step = |n: u32| if self.raw.preemptive { n.min(1) } else { n };
                 let (reads, programs) = if self.raw.preemptive && work.programs > 0 {
@@ -224,19 +245,8 @@ impl FlashModel {
                 let program = self.programs(work.first_page, programs, precision.page_table);
                 let erases = !self.raw.preemptive || work.programs == 0;
                 let erase = if erases { Nanos(self.raw.erase_ns) } else { Nanos::ZERO };
-                (Nanos::ZERO, read + moves + program + erase)
+                OpTimes { before: read + moves + program + erase, ..OpTimes::default() }
             }
-        }
-    }
-
-    /// Channel time of an operation that holds the channel for all of its data at once.
-    pub(super) fn on_channel(&self, op: &FlashOp) -> Nanos {
-        match *op {
-            FlashOp::Read { bytes } => self.transfer(bytes.into()),
-            FlashOp::Program { .. } => {
-                self.transfer(self.unit_bytes() * u64::from(self.raw.units_per_page))
-            }
-            FlashOp::Clean(_) => Nanos::ZERO,
         }
     }
 }

@@ -2,7 +2,7 @@
 //! time, and reads admitted that are late, with the deadline at the p95. Nothing is refused during
 //! the measurement.
 //!
-//! Usage: `cargo run --release -p trimtab-compare --example mitt_accuracy -- [SEED [RATE [FILE]]]`,
+//! Usage: `cargo run --release -p trimtab-sim --example flash_accuracy -- [SEED [RATE [FILE]]]`,
 //! with `TRIMTAB_TRACES` naming the folder of recorded workloads; RATE: how many times faster than
 //! recorded they are replayed.
 
@@ -13,11 +13,11 @@ use std::error::Error;
 use std::path::Path;
 use std::sync::Arc;
 
-use trimtab_compare::flash_model;
 use trimtab_device::{Profile, Ssd};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
 use trimtab_predict::mitt::{FlashPrecision, Limit, MittSsd};
 use trimtab_predict::{Predictor, Ticket};
+use trimtab_sim::mitt::flash_model;
 use trimtab_trace::{Trace, TraceOptions};
 
 /// File and format.
@@ -185,6 +185,10 @@ fn measure(
         bench.ssd.stats().erases,
         bench.ssd.stats().stalls,
     );
+    let [unknowable, knowable] = by_copy(&requests, &profile, seed, outcomes, deadline)?;
+    println!(
+        "  of those wrong with all features, a copy of the drive errs on {unknowable} too, and not on {knowable}"
+    );
     for (number, (name, _)) in PRECISIONS.iter().enumerate() {
         let (mut refused, mut admitted, mut error, mut most) = (0_u64, 0_u64, 0, 0);
         for outcome in outcomes {
@@ -212,6 +216,50 @@ fn measure(
         );
     }
     Ok(())
+}
+
+/// How many of the reads that are foretold wrongly with all features a copy of the drive, which
+/// serves the read with nothing after it, would foretell wrongly as well, and how many not.
+fn by_copy(
+    requests: &[Request],
+    profile: &Profile,
+    seed: u64,
+    outcomes: &[Outcome],
+    deadline: Nanos,
+) -> Result<[u32; 2], Box<dyn Error>> {
+    let mut ssd = Ssd::new(profile, DeviceId(0), seed);
+    ssd.age(profile, 1.0, 1.0);
+    let (start, mut outcomes, mut counts) = (ssd.now(), outcomes.iter(), [0, 0]);
+    for request in requests {
+        let now = request.arrival + start;
+        ssd.advance(now);
+        ssd.served();
+        let request = Request { arrival: now, ..*request };
+        if request.op == Op::Read {
+            let outcome = outcomes.next().ok_or("as many reads as outcomes")?;
+            let is_late = outcome.actual > deadline;
+            if (outcome.expected[0] > deadline) != is_late {
+                let took = alone(&ssd, now, &request)?.ok_or("a read that never completes")?;
+                counts[usize::from((took > deadline) == is_late)] += 1;
+            }
+        }
+        ssd.submit(now, &request)?;
+    }
+    Ok(counts)
+}
+
+/// The latency of a read that a copy of the drive serves, with nothing after it.
+fn alone(ssd: &Ssd, now: Nanos, read: &Request) -> Result<Option<Nanos>, Box<dyn Error>> {
+    let mut copy = ssd.clone();
+    copy.submit(now, read)?;
+    loop {
+        let found = copy.served().find(|served| served.completion.request == read.id);
+        if let Some(served) = found {
+            return Ok(Some(served.completion.complete.since(now)));
+        }
+        let Some(next) = copy.next_event() else { return Ok(None) };
+        copy.advance(next);
+    }
 }
 
 fn main() -> Result<(), Box<dyn Error>> {

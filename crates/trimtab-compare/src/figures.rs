@@ -289,6 +289,8 @@ pub struct Report {
     pub seeds: Vec<u64>,
     /// For each seed, the drives.
     pub drives: Vec<Vec<DriveFacts>>,
+    /// Reads of a user's request: if more than one, latencies are those of user requests.
+    pub parallel: u32,
     /// The charge for a failover, beside the inference.
     pub failover_ns: Nanos,
     /// In the order of the scenario.
@@ -310,6 +312,7 @@ impl Report {
         Self {
             seeds: Vec::new(),
             drives: Vec::new(),
+            parallel: comparison.parallel,
             failover_ns: comparison.failover,
             strategies: comparison.entries.iter().map(empty).collect(),
         }

@@ -145,3 +145,16 @@ fn evicted_pages_are_read_elsewhere() {
     let p50 = |row| ms(&report, row, "p50_ns");
     assert!((p50("base") - p50("mitt")).abs() < 0.001);
 }
+
+#[test]
+fn scenarios_of_the_experiments_are_valid() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mittos");
+    let mut count = 0;
+    for entry in examples.read_dir().unwrap() {
+        let path = entry.unwrap().path();
+        let comparison = Comparison::load(&path).unwrap();
+        assert!(comparison.entries().len() > 3, "{}", path.display());
+        count += 1;
+    }
+    assert!(count >= 10, "{count}");
+}

@@ -21,8 +21,9 @@
 //! is the entry point for programs with their own [`Server`]. [`mod@array`] runs several
 //! drives under a strategy of `trimtab-steer`; [`fit`] finds the profile of a recorded drive.
 //!
-//! [`Scheduled`] puts an I/O scheduler above a device: it is a [`Server`] itself. [`mitt`] makes the
-//! queue models of disks from their profiles, and drives them.
+//! [`Scheduled`] puts an I/O scheduler above a device, and [`Cached`] a page cache: both are [`Server`]s
+//! themselves, and a [`HostedDrive`] is a drive with either. [`mitt`] makes the queue models of disks
+//! from their profiles, and drives them.
 //!
 //! # Example
 //!

@@ -34,7 +34,7 @@ fn row(name: &str, turns: Vec<LatencyHistogram>) -> StrategyReport {
 }
 
 fn report(strategies: Vec<StrategyReport>) -> Report {
-    Report { seeds: vec![1], drives: Vec::new(), failover_ns: Nanos::ZERO, strategies }
+    Report { seeds: vec![1], drives: Vec::new(), parallel: 1, failover_ns: Nanos::ZERO, strategies }
 }
 
 /// A row that always takes this long, in three turns.

@@ -69,7 +69,13 @@ pub(super) fn facts(path: &Path, report: &Report) -> Facts {
     let seeds: Vec<_> = report.seeds.iter().map(u64::to_string).collect();
     facts.add("seeds", seeds.join(", "));
     let reads = report.strategies[0].seeds.iter().map(|seed| seed.reads).min().unwrap_or_default();
-    facts.add("reads", format!("{} for each seed, at least", count(reads)));
+    match report.parallel {
+        1 => facts.add("reads", format!("{} for each seed, at least", count(reads))),
+        parallel => {
+            let requests = format!("{} of {parallel} reads for each seed", count(reads));
+            facts.add("user requests", requests);
+        }
+    }
     facts.add("failover charged", report.failover_ns.to_string());
     facts.add("machine", machine());
     facts

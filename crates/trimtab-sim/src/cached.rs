@@ -45,6 +45,8 @@ pub struct Cached<S> {
     throttled: VecDeque<(Nanos, Request)>,
     /// Requests on the device, by the number that it knows them by.
     below: BTreeMap<u64, OnDevice>,
+    /// How many of them the cache has nothing to do with.
+    direct: usize,
     next_below: u64,
     asked: Vec<Below>,
     served: VecDeque<Served>,
@@ -114,6 +116,7 @@ impl<S: Server> Cached<S> {
             free: Vec::new(),
             throttled: VecDeque::new(),
             below: BTreeMap::new(),
+            direct: 0,
             next_below: 0,
             asked: Vec::new(),
             served: VecDeque::new(),
@@ -206,6 +209,7 @@ impl<S: Server> Cached<S> {
             },
             OnDevice::Write { .. } => request,
         };
+        self.direct += usize::from(matches!(what, OnDevice::Direct(_)));
         self.below.insert(id.0, what);
         self.server.submit(self.now, &request)
     }
@@ -321,7 +325,10 @@ impl<S: Server> Cached<S> {
                         self.answer(self.now, &request, arrived, Outcome::Done);
                     }
                 }
-                Some(OnDevice::Direct(own)) => self.answer(complete, &own, issue, outcome),
+                Some(OnDevice::Direct(own)) => {
+                    self.direct -= 1;
+                    self.answer(complete, &own, issue, outcome);
+                }
                 None => {}
             }
         }
@@ -369,9 +376,8 @@ impl<S: Server> Server for Cached<S> {
     }
 
     fn in_flight(&self) -> usize {
-        let direct = self.below.values().filter(|one| matches!(one, OnDevice::Direct(_))).count();
         let waiting = self.waiting.len() - self.free.len();
-        self.from_memory.len() + waiting + self.throttled.len() + direct
+        self.from_memory.len() + waiting + self.throttled.len() + self.direct
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {

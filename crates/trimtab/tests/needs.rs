@@ -87,7 +87,9 @@ fn live_comparison_checks_for_root_before_simulating() {
     let Some(bench) = bench(&[]) else { return };
     // In a directory that other users can access.
     let program = bench.path("trimtab");
-    fs::copy(env!("CARGO_BIN_EXE_trimtab"), &program).unwrap();
+    // By another process: a program that another test starts meanwhile would inherit the file that
+    // is being written, and as long as it has it the file cannot be executed (ETXTBSY).
+    testdisk::run("cp", &[env!("CARGO_BIN_EXE_trimtab"), program.to_str().unwrap()]);
     for path in [bench.path(""), program.clone()] {
         fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
     }

@@ -94,7 +94,7 @@ fn invalid_input_is_reported_in_one_line() {
         assert!(output.stdout.is_empty() && !place.path("out.json").exists());
     };
     let one_drive = [SCENARIO, DEVICE].concat();
-    refuses(&one_drive, &[], "there must be 2 to 8 `[[device]]`, not 1");
+    refuses(&one_drive, &[], "there must be 2 to 32 `[[device]]`, not 1");
     refuses(&scenario(), &["--seeds", "3,3"], "no two alike");
     let faulty = |fault: &str| scenario() + &format!("fault = [{{ {fault} }}]\n");
     refuses(&faulty("kind = 'melt'"), &[], "unknown variant `melt`");

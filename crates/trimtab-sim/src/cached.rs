@@ -13,7 +13,7 @@ use trimtab_io::{
 pub use spec::{CacheSpec, EvictionSpec};
 
 use crate::scheduled::Dispatch;
-use crate::server::Server;
+use crate::server::{Server, check};
 use crate::source::NEVER;
 use eviction::Eviction;
 
@@ -381,18 +381,13 @@ impl<S: Server> Server for Cached<S> {
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        if now < self.now {
-            return Err(Error::TimeRunsBack { now, before: self.now });
-        }
-        let (capacity, &Request { offset, length, .. }) = (self.capacity(), request);
-        if offset.checked_add(length).is_none_or(|end| end > capacity) {
-            return Err(Error::BeyondEnd { offset, length, capacity });
-        }
+        check(self, now, request)?;
         self.advance(now);
         match request.op {
             Op::Read => self.read(request)?,
             Op::Write => self.write(request)?,
             Op::Flush | Op::Discard => {
+                let (offset, length) = (request.offset, request.length);
                 self.send(request.op, offset, length, OnDevice::Direct(*request))?;
             }
         }

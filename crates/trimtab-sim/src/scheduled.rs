@@ -6,7 +6,7 @@ use trimtab_device::scheduler::{AnyScheduler, Scheduler as _, SchedulerKind};
 use trimtab_device::{Error, Served, SsdStats};
 use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 
-use crate::server::Server;
+use crate::server::{Server, check, one_of};
 
 /// A [`Server`] that gets its requests from a scheduler, at most `depth` at a time.
 ///
@@ -161,13 +161,7 @@ impl<S: Server> Server for Scheduled<S> {
     }
 
     fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        if now < self.now {
-            return Err(Error::TimeRunsBack { now, before: self.now });
-        }
-        let (capacity, &Request { offset, length, .. }) = (self.capacity(), request);
-        if offset.checked_add(length).is_none_or(|end| end > capacity) {
-            return Err(Error::BeyondEnd { offset, length, capacity });
-        }
+        check(self, now, request)?;
         self.advance(now);
         if request.op == Op::Flush {
             self.flushes.push_back(*request);
@@ -252,16 +246,6 @@ pub enum MaybeScheduled<S> {
     Scheduled(Box<Scheduled<S>>),
 }
 
-/// Calls a method of the server that it is.
-macro_rules! each {
-    ($self:expr, $server:ident => $call:expr) => {
-        match $self {
-            Self::Direct($server) => $call,
-            Self::Scheduled($server) => $call,
-        }
-    };
-}
-
 impl<S> MaybeScheduled<S> {
     /// The device, to be changed from outside.
     pub const fn device_mut(&mut self) -> &mut S {
@@ -272,75 +256,4 @@ impl<S> MaybeScheduled<S> {
     }
 }
 
-impl<S: Server> Server for MaybeScheduled<S> {
-    fn capacity(&self) -> u64 {
-        each!(self, server => server.capacity())
-    }
-
-    #[inline]
-    fn now(&self) -> Nanos {
-        each!(self, server => server.now())
-    }
-
-    #[inline]
-    fn in_flight(&self) -> usize {
-        each!(self, server => server.in_flight())
-    }
-
-    #[inline]
-    fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
-        each!(self, server => server.submit(now, request))
-    }
-
-    #[inline]
-    fn expect(&mut self, offset: u64) {
-        each!(self, server => server.expect(offset));
-    }
-
-    #[inline]
-    fn next_event(&self) -> Option<Nanos> {
-        each!(self, server => server.next_event())
-    }
-
-    #[inline]
-    fn advance(&mut self, until: Nanos) {
-        each!(self, server => server.advance(until));
-    }
-
-    #[inline]
-    fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
-        each!(self, server => server.advance_to_answer(until))
-    }
-
-    #[inline]
-    fn drain(&mut self, take: impl FnMut(&Served)) {
-        each!(self, server => server.drain(take));
-    }
-
-    #[inline]
-    fn cancel(&mut self, id: RequestId) -> bool {
-        each!(self, server => server.cancel(id))
-    }
-
-    #[inline]
-    fn take_dispatches(&mut self, take: impl FnMut(Dispatch)) {
-        each!(self, server => server.take_dispatches(take));
-    }
-
-    fn tell_dispatches(&mut self) -> bool {
-        each!(self, server => server.tell_dispatches())
-    }
-
-    fn tells_events(&self) -> bool {
-        each!(self, server => server.tells_events())
-    }
-
-    #[inline]
-    fn take_host_events(&mut self, take: impl FnMut(HostEvent)) {
-        each!(self, server => server.take_host_events(take));
-    }
-
-    fn study(&self) -> SsdStats {
-        each!(self, server => server.study())
-    }
-}
+one_of!(MaybeScheduled<S>, [Direct, Scheduled]);

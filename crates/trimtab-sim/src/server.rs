@@ -193,3 +193,67 @@ serves! {
         }
     }
 }
+
+/// Checks a request before a server above `server` takes it.
+///
+/// # Errors
+/// As [`Server::submit`].
+pub(crate) fn check(server: &impl Server, now: Nanos, request: &Request) -> Result<(), Error> {
+    if now < server.now() {
+        return Err(Error::TimeRunsBack { now, before: server.now() });
+    }
+    let (capacity, &Request { offset, length, .. }) = (server.capacity(), request);
+    if offset.checked_add(length).is_none_or(|end| end > capacity) {
+        return Err(Error::BeyondEnd { offset, length, capacity });
+    }
+    Ok(())
+}
+
+/// An enum whose variants each hold a server is the server that it holds.
+macro_rules! one_of {
+    ($kind:ident $(<$inner:ident>)?, [$($variant:ident),+]) => {
+        impl $(<$inner: $crate::server::Server>)? $crate::server::Server for $kind $(<$inner>)? {
+            one_of!(@all [$($variant),+]
+                fn capacity(&self) -> u64;
+                fn now(&self) -> ::trimtab_io::Nanos;
+                fn in_flight(&self) -> usize;
+                fn submit(&mut self, now: ::trimtab_io::Nanos, request: &::trimtab_io::Request) -> Result<(), ::trimtab_device::Error>;
+                fn expect(&mut self, offset: u64);
+                fn next_event(&self) -> Option<::trimtab_io::Nanos>;
+                fn advance(&mut self, until: ::trimtab_io::Nanos);
+                fn advance_to_answer(&mut self, until: ::trimtab_io::Nanos) -> ::trimtab_io::Nanos;
+                fn drain(&mut self, take: impl FnMut(&::trimtab_device::Served));
+                fn cancel(&mut self, id: ::trimtab_io::RequestId) -> bool;
+                fn take_dispatches(&mut self, take: impl FnMut($crate::scheduled::Dispatch));
+                fn tell_dispatches(&mut self) -> bool;
+                fn tells_events(&self) -> bool;
+                fn take_host_events(&mut self, take: impl FnMut(::trimtab_io::HostEvent));
+                fn refused(&mut self, now: ::trimtab_io::Nanos, request: &::trimtab_io::Request) -> Result<(), ::trimtab_device::Error>;
+                fn study(&self) -> ::trimtab_device::SsdStats;
+            );
+        }
+    };
+    (@all $variants:tt $(fn $name:ident $arguments:tt $(-> $result:ty)?;)+) => {
+        $(one_of!(@method $variants fn $name $arguments $(-> $result)?);)+
+    };
+    (@method $variants:tt
+        fn $name:ident(&$self:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?) => {
+        #[inline]
+        fn $name(&$self $(, $argument: $type)*) $(-> $result)? {
+            one_of!(@call $self $variants $name ($($argument),*))
+        }
+    };
+    (@method $variants:tt
+        fn $name:ident(&mut $self:ident $(, $argument:ident: $type:ty)*) $(-> $result:ty)?) => {
+        #[inline]
+        fn $name(&mut $self $(, $argument: $type)*) $(-> $result)? {
+            one_of!(@call $self $variants $name ($($argument),*))
+        }
+    };
+    (@call $self:ident [$($variant:ident),+] $name:ident $arguments:tt) => {
+        match $self {
+            $(Self::$variant(server) => server.$name $arguments,)+
+        }
+    };
+}
+pub(crate) use one_of;

@@ -14,6 +14,7 @@ mod decimal;
 mod drift_text;
 mod drive;
 mod duration;
+mod end;
 mod evaluate;
 mod exit;
 mod generate;

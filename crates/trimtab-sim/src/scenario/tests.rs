@@ -1,5 +1,7 @@
 //! Invalid scenarios, and their errors.
 
+use trimtab_device::Profile;
+
 use super::*;
 
 const COMPLETE: &str = "seed = 1

@@ -1,0 +1,49 @@
+//! The end of drives and arrays by command: in order, or what a crash left.
+
+use anyhow::Result;
+use trimtab_serve::{DeviceInfo, Error, RunDirectory, Status};
+
+use crate::exit::BadInput;
+use crate::log;
+
+/// Ends the named ones, or all. `end` asks the server of one that runs; one that has been killed is
+/// taken down here, and with `force` one that does not answer, too.
+pub(crate) fn end<I: DeviceInfo>(
+    names: Option<&[String]>,
+    force: bool,
+    end: impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
+) -> Result<()> {
+    let home = RunDirectory::from_environment();
+    let names = match names {
+        Some(names) => names.to_vec(),
+        None => home.list()?.into_iter().map(|(name, _)| name).collect(),
+    };
+    names.iter().try_for_each(|name| end_one(&home, name, force, &end))
+}
+
+fn end_one<I: DeviceInfo>(
+    home: &RunDirectory<I>,
+    name: &str,
+    force: bool,
+    end: &impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
+) -> Result<()> {
+    let mounted = match home.find(name)? {
+        Status::Running(_) | Status::Stopped(_) => match end(home, name) {
+            Err(Error::NoAnswer(_)) if force => home.end(name)?,
+            // It was killed in the meantime.
+            Err(_) if matches!(home.find(name), Ok(Status::Dead)) => home.remove_dead(name)?,
+            ended => return Ok(ended?),
+        },
+        Status::Dead => home.remove_dead(name)?,
+        Status::Changing if force => home.end(name)?,
+        Status::Changing => {
+            let why = "it is starting or ending; --force kills it now";
+            return Err(BadInput(format!("`{name}`: {why}")).into());
+        }
+    };
+    if let Some(at) = mounted {
+        let what = format!("a file system on `{name}` is still mounted at {at}");
+        log::line(&format!("{what}: unmount it, and its device goes too"));
+    }
+    Ok(())
+}

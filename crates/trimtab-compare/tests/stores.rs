@@ -93,6 +93,14 @@ fn reads_that_are_bumped_go_elsewhere() {
     assert!(mitt.cancelled > 10, "{}", mitt.cancelled);
     assert_eq!((mitt.errors, mitt.reads), (0, report.strategies[0].seeds[0].reads));
     assert!(ms(&report, "mitt", "p99_ns") < 0.5 * ms(&report, "base", "p99_ns"));
+    // Where the host's queue is long, the place of a bumped read goes to the next at once.
+    for depth in [1, 3] {
+        let narrow = urgent
+            .replace("count = 6", &format!("count = 6\n    host = {{ queue_depth = {depth} }}"));
+        let report = run(&narrow, &["strategies = ['mitt']"]);
+        let row = &report.strategies[0].seeds[0];
+        assert_eq!((row.errors, row.reads), (0, mitt.reads), "depth {depth}");
+    }
 }
 
 #[test]

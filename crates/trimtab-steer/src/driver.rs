@@ -347,8 +347,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
             // written.
             self.take_completions(drive);
         }
-        self.take_bumped(drive);
-        Ok(())
+        self.take_bumped(drive)
     }
 
     /// Tells the strategy which requests have left their schedulers.
@@ -369,7 +368,7 @@ impl<B: Backend, R: Reads> Driver<B, R> {
     /// Takes back the attempts that will be late because of what was sent after them, where that is
     /// still possible.
     #[inline]
-    fn take_bumped(&mut self, drive: Replica) {
+    fn take_bumped(&mut self, drive: Replica) -> Result<(), B::Error> {
         while let Some(attempt) = self.steering.next_bumped(drive) {
             let is_it =
                 |purpose: &Purpose| matches!(purpose, Purpose::Attempt(a, _) if *a == attempt);
@@ -383,8 +382,13 @@ impl<B: Backend, R: Reads> Driver<B, R> {
                 });
             if taken {
                 self.steering.bumped(self.now, attempt, &mut self.actions);
+                // Its place is free for the host queue.
+                self.issue(drive)?;
+                self.take_dispatches();
+                self.take_completions(drive);
             }
         }
+        Ok(())
     }
 
     /// Submits queued requests as long as the drive has room.

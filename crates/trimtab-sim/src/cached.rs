@@ -349,7 +349,7 @@ impl<S: Server> Cached<S> {
         while self.from_memory.front().is_some_and(|(due, _)| *due <= at)
             && let Some((due, request)) = self.from_memory.pop_front()
         {
-            self.answer(due, &request, request.arrival, Outcome::Done);
+            self.answer(due, &request, due - self.memory, Outcome::Done);
         }
         if let Some(eviction) = &mut self.eviction {
             eviction.advance(at, &mut self.cache);

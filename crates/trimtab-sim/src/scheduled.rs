@@ -7,6 +7,7 @@ use trimtab_device::{Error, Served, SsdStats};
 use trimtab_io::{HostEvent, Nanos, Op, Request, RequestId};
 
 use crate::server::{Server, check, one_of};
+use crate::source::NEVER;
 
 /// A [`Server`] that gets its requests from a scheduler, at most `depth` at a time.
 ///
@@ -137,6 +138,14 @@ impl<S: Server> Scheduled<S> {
         });
     }
 
+    /// Advances to `until`, before which nothing happens. Without a next event the time to come is
+    /// not known: a timer that gave the device nothing may have been the last one.
+    fn rest(&mut self, until: Nanos) {
+        if until > self.now && until != NEVER {
+            self.step(until);
+        }
+    }
+
     /// Advances to the next event, or to `until` if that is earlier.
     fn step(&mut self, until: Nanos) {
         let event = self.next_event().filter(|&event| event < until);
@@ -187,17 +196,15 @@ impl<S: Server> Server for Scheduled<S> {
         while self.next_event().is_some_and(|event| event <= until) {
             self.step(until);
         }
-        if until > self.now {
-            self.step(until);
-        }
+        self.rest(until);
     }
 
     fn advance_to_answer(&mut self, until: Nanos) -> Nanos {
         while self.served.is_empty() && self.next_event().is_some_and(|event| event <= until) {
             self.step(until);
         }
-        if self.served.is_empty() && until > self.now {
-            self.step(until);
+        if self.served.is_empty() {
+            self.rest(until);
         }
         self.now
     }

@@ -2,8 +2,10 @@
 
 use std::path::Path;
 
-use trimtab_io::{Nanos, Op};
-use trimtab_sim::{Report, Scenario};
+use trimtab_device::scheduler::SchedulerKind;
+use trimtab_device::{Disk, DiskProfile};
+use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
+use trimtab_sim::{Report, Scenario, Scheduled, Server as _};
 
 fn run(scheduler: &str) -> Report {
     let text = format!(
@@ -50,6 +52,30 @@ fn every_request_completes_and_urgent_ones_are_not_behind_others() {
         let urgent = p99(&report, 0);
         assert!(urgent < Nanos::from_micros(250), "{kind}: {urgent:?}");
         assert_eq!(report, run(&format!("{{ kind = '{kind}' }}")), "the same again");
+    }
+}
+
+#[test]
+fn time_stands_still_where_nothing_will_happen() {
+    let profile = DiskProfile::builtin("disk-7200").unwrap();
+    for kind in ["none", "mq-deadline", "cfq", "bfq"] {
+        let kind: SchedulerKind = toml::from_str(&format!("kind = '{kind}'")).unwrap();
+        let mut disk = Scheduled::new(Disk::new(&profile, DeviceId(0), 1), &kind, 1);
+        for id in 0..3 {
+            let read =
+                Request::new(RequestId(id), DeviceId(0), Nanos(id), Op::Read, id << 30, 4096);
+            disk.submit(Nanos(id), &read).unwrap();
+        }
+        // One is on the disk, the others are taken back: timers of the scheduler may remain.
+        assert!(disk.cancel(RequestId(1)) && disk.cancel(RequestId(2)), "{kind:?}");
+        let mut answers = 0;
+        for _ in 0..10 {
+            disk.advance_to_answer(Nanos::MAX);
+            disk.drain(|_| answers += 1);
+        }
+        disk.advance(Nanos::MAX);
+        assert_eq!((answers, disk.in_flight()), (1, 0), "{kind:?}");
+        assert!(disk.now() < Nanos::from_secs(10), "{kind:?}: {:?}", disk.now());
     }
 }
 

@@ -47,6 +47,26 @@ fn memory_answers_what_was_read_before() {
 }
 
 #[test]
+fn time_before_the_submission_is_not_the_devices() {
+    let mut warm = cached(100, true, None);
+    let at = Nanos::from_secs(9);
+    for (id, page, op) in [(1, 5, Op::Read), (2, 500, Op::Read), (3, 6, Op::Write)] {
+        // Each has waited for its turn since the beginning.
+        warm.submit(at, &request(id, Nanos::ZERO, op, page, 1)).unwrap();
+    }
+    let mut issues = Vec::new();
+    while issues.len() < 3 {
+        warm.advance_to_answer(Nanos::MAX);
+        warm.drain(|served| issues.push(served.completion.issue));
+    }
+    assert_eq!(issues, [at; 3]);
+    assert!(
+        warm.advance_to_answer(Nanos::MAX) < Nanos::from_secs(60),
+        "nothing is left to wait for"
+    );
+}
+
+#[test]
 fn reads_of_the_same_page_wait_for_one_request() {
     let mut cached = cached(100, false, None);
     for id in 0..5 {

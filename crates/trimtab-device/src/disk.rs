@@ -235,6 +235,15 @@ impl Disk {
         self.buffer.holds(first, end) || self.cache.holds(first, end)
     }
 
+    /// Where the arm is if nothing comes until `now`: where it was last, or further on if it reads
+    /// ahead. For models that follow a disk.
+    #[must_use]
+    pub fn arm(&self, now: Nanos) -> DiskLocation {
+        self.cache
+            .reading(now)
+            .map_or(self.head, |sector| self.layout.locate(sector.min(self.layout.sectors - 1)))
+    }
+
     /// The time of the next event, unless a request is submitted before.
     #[must_use]
     pub fn next_event(&self) -> Option<Nanos> {
@@ -280,6 +289,21 @@ impl Disk {
     /// The request reaches beyond the disk's end, or `now` is in the past. The request is not
     /// accepted.
     pub fn submit(&mut self, now: Nanos, request: &Request) -> Result<(), Error> {
+        self.submit_waited(now, now, request)
+    }
+
+    /// The same of a request that the disk has had since `entered`, so that its command takes no
+    /// time any more. For models that follow a disk, and learn in which order it serves requests
+    /// when it has.
+    ///
+    /// # Errors
+    /// As [`submit`](Self::submit).
+    pub fn submit_waited(
+        &mut self,
+        now: Nanos,
+        entered: Nanos,
+        request: &Request,
+    ) -> Result<(), Error> {
         if now < self.now {
             return Err(Error::TimeRunsBack { now, before: self.now });
         }
@@ -290,7 +314,7 @@ impl Disk {
         }
         self.advance(now);
         if self.in_device() < self.depth && self.waiting.is_empty() {
-            self.enter(&Request { arrival: now, ..*request }, now);
+            self.enter(&Request { arrival: now, ..*request }, (entered, now));
             self.plan();
         } else {
             // Its issue is now, wherever it waits.
@@ -317,7 +341,7 @@ impl Disk {
         }
         while self.in_device() < self.depth {
             let Some(next) = self.waiting.pop_front() else { break };
-            self.enter(&next, at);
+            self.enter(&next, (at, at));
         }
         self.plan();
         true
@@ -325,7 +349,7 @@ impl Disk {
 
     /// Takes a request into the device's queue, or serves it from the buffer. Its arrival is when it
     /// was submitted.
-    fn enter(&mut self, request: &Request, now: Nanos) {
+    fn enter(&mut self, request: &Request, (entered, now): (Nanos, Nanos)) {
         let sector = self.layout.sector_bytes;
         let first = (request.offset / sector).min(self.layout.sectors - 1);
         let count = (request.end().div_ceil(sector) - first).max(1);
@@ -342,8 +366,8 @@ impl Disk {
             count,
             length: request.length,
             place: self.layout.locate(first),
-            entered: now,
-            ready: now + self.timing.command,
+            entered,
+            ready: entered + self.timing.command,
         };
         match request.op {
             Op::Read if self.read_from_buffer(&mut entry, now) => {}

@@ -63,6 +63,8 @@ fn decide(c: &mut Criterion) {
     for (name, order, pending) in [
         ("noop, fifo, 32 pending", QueueOrder::Fifo, 32),
         ("noop, sstf, 8 pending", QueueOrder::Sstf { depth: 32 }, 8),
+        ("noop, ncq, 8 pending", QueueOrder::Ncq { depth: 32, starvation: Nanos::MAX }, 8),
+        ("noop, ncq, 31 pending", QueueOrder::Ncq { depth: 32, starvation: Nanos::MAX }, 31),
         ("noop, sstf, 31 pending", QueueOrder::Sstf { depth: 32 }, 31),
     ] {
         let mut noop = MittNoop::new(disk(), order, limit(), DiskPrecision::default());
@@ -70,8 +72,13 @@ fn decide(c: &mut Criterion) {
         bench(name, &noop, &asked);
     }
     for processes in [16, 128] {
-        let mut cfq =
-            MittCfq::new(disk(), CfqWeights::default(), limit(), DiskPrecision::default());
+        let mut cfq = MittCfq::new(
+            disk(),
+            QueueOrder::Ncq { depth: 32, starvation: Nanos::MAX },
+            CfqWeights::default(),
+            limit(),
+            DiskPrecision::default(),
+        );
         for read in &asked {
             let process = read.issuer.process % processes;
             cfq.sent(Nanos(1000), &Request { issuer: Issuer { process, ..read.issuer }, ..*read });

@@ -37,7 +37,7 @@ mod tolerance;
 
 pub use cfq::{CfqWeights, MittCfq};
 pub use device_queue::{DiskPrecision, QueueOrder};
-pub use disk_times::{DiskTimes, DiskTimesError, SeekKnot, Served, ServiceTime, Zone};
+pub use disk_times::{DiskTimes, DiskTimesError, SeekKnot, Served, ServiceTime, Start, Zone};
 pub use flash_model::{FlashModel, FlashModelError, FlashPrecision, FlashValues};
 pub use limit::Limit;
 pub use noop::MittNoop;

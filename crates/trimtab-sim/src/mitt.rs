@@ -32,12 +32,19 @@ pub fn cfq_weights(options: &CfqOptions) -> CfqWeights {
     }
 }
 
-/// The order in which a disk serves what it has, as the predictors know it: NCQ counts as SSTF.
+/// The order in which a disk serves what it has, as the predictors know it.
 #[must_use]
 pub fn queue_order(profile: &DiskProfile, depth: u32) -> QueueOrder {
     let depth = profile.queue.depth.min(depth) as usize;
     match profile.queue.order {
-        Order::Sstf | Order::Ncq if depth > 1 => QueueOrder::Sstf { depth },
+        Order::Sstf if depth > 1 => QueueOrder::Sstf { depth },
+        Order::Ncq if depth > 1 => {
+            let starvation = match profile.queue.starvation_ms {
+                0.0 => Nanos::MAX,
+                ms => Nanos::from_secs_f64(ms * 1e-3),
+            };
+            QueueOrder::Ncq { depth, starvation }
+        }
         _ => QueueOrder::Fifo,
     }
 }
@@ -60,8 +67,9 @@ pub fn disk_predictor(
     match scheduler {
         None => Some(noop(u32::MAX)),
         Some((SchedulerKind::None {}, depth)) => Some(noop(depth)),
-        Some((SchedulerKind::Cfq(options), _)) => {
-            Some(Box::new(MittCfq::new(times, cfq_weights(options), limit, precision)))
+        Some((SchedulerKind::Cfq(options), depth)) => {
+            let (order, weights) = (queue_order(profile, depth), cfq_weights(options));
+            Some(Box::new(MittCfq::new(times, order, weights, limit, precision)))
         }
         Some((SchedulerKind::MqDeadline(_) | SchedulerKind::Bfq(_), _)) => None,
     }

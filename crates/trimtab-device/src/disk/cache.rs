@@ -118,11 +118,18 @@ impl Cache {
         self.filling = Some(Filling { start: at, from: end, until, sector_time });
     }
 
+    /// The sector where the arm is at time `now`, if it is reading ahead or has come to an end of
+    /// that.
+    pub(super) fn reading(&self, now: Nanos) -> Option<u64> {
+        let filling = self.filling.as_ref()?;
+        let read = now.since(filling.start).0 / filling.sector_time.max(1);
+        Some((filling.from + read).min(filling.until))
+    }
+
     /// Ends filling at time `now`; returns the sector where the arm is, if it was reading.
     pub(super) fn stop(&mut self, now: Nanos) -> Option<u64> {
-        let filling = self.filling.take()?;
-        let read = now.since(filling.start).0 / filling.sector_time.max(1);
-        let end = (filling.from + read).min(filling.until);
+        let end = self.reading(now)?;
+        self.filling = None;
         let segment = &mut self.segments[0];
         segment.end = segment.end.max(end);
         Some(end)

@@ -137,18 +137,19 @@ impl DiskTiming {
                 let to = self.layout.locate(sector);
                 let settle = if op == Op::Write { of.write_settle } else { 0 };
                 let wait = self.layout.movement(from, to) + settle + self.layout.period / 2;
-                self.after_wait(op, sector, length, Nanos(wait))
+                self.preparation(op, length) + self.after_wait(op, sector, length, Nanos(wait))
             }
         }
     }
 
     /// The exact service time of a request that the arm serves, for an arm at `head` and a spindle
-    /// that had the angle `phase` at time zero: the request is issued at `now`.
+    /// that had the angle `phase` at time zero: the disk has the request since `entered`, and the
+    /// arm is free at `now`. A request that has waited for the arm pays for no command.
     #[must_use]
     pub fn exact_service(
         &self,
         (head, phase): (DiskLocation, Nanos),
-        now: Nanos,
+        (entered, now): (Nanos, Nanos),
         op: Op,
         offset: u64,
         length: u64,
@@ -157,28 +158,33 @@ impl DiskTiming {
         let sector = self.sector(offset);
         let to = self.layout.locate(sector);
         let mut wait = self.layout.movement(head, to);
-        let mut begun = now + of.command;
         if op == Op::Write {
             wait += of.write_settle;
-            begun += of.bus(length);
         }
+        let begun = now.max(entered + self.preparation(op, length));
         wait += self.layout.rotation(to, begun + Nanos(wait), phase.0 % self.layout.period);
-        self.after_wait(op, sector, length, Nanos(wait))
+        begun.since(now) + self.after_wait(op, sector, length, Nanos(wait))
     }
 
-    /// The service time of a request whose first sector is at the head after `wait`.
+    /// Before the arm moves: the command, and the data of a write.
+    fn preparation(&self, op: Op, length: u64) -> Nanos {
+        let of = &self.electronics;
+        if op == Op::Write { of.command + of.bus(length) } else { of.command }
+    }
+
+    /// The service time of a request, prepared before, whose first sector is at the head after
+    /// `wait`.
     fn after_wait(&self, op: Op, sector: u64, length: u64, wait: Nanos) -> Nanos {
         let of = &self.electronics;
         let bytes = self.layout.sector_bytes;
         let count = length.div_ceil(bytes).max(1).min(self.layout.sectors - sector);
         let transfer = Nanos(self.layout.transfer(sector, count));
-        let bus = of.bus(length);
         if op == Op::Write {
-            return of.command + bus + wait + transfer;
+            return wait + transfer;
         }
         let sector_time = Nanos(self.layout.sector_time(self.layout.locate(sector)));
         let media = transfer + of.bus(bytes.min(length));
-        of.command + wait + media.max(sector_time + bus)
+        wait + media.max(sector_time + of.bus(length))
     }
 
     fn sector(&self, offset: u64) -> u64 {

@@ -76,7 +76,7 @@ proptest! {
             let op = if op == 0 { Op::Read } else { Op::Write };
             let (offset, length) = (unit * 512 * 7, sectors * 512);
             let state = (disk.head(), disk.phase());
-            let foretold = timing.exact_service(state, now, op, offset, length);
+            let foretold = timing.exact_service(state, (now, now), op, offset, length);
             disk.submit(now, &request(i, now, op, offset, length)).unwrap();
             let served = finish(&mut disk);
             prop_assert_eq!(served.len(), 1);
@@ -144,7 +144,7 @@ fn expected_service_is_the_mean_over_angles() {
             let angles = 1000;
             let service = |i| {
                 let phase = Nanos(i * period / angles);
-                timing.exact_service((head, phase), Nanos::ZERO, op, to, length).0
+                timing.exact_service((head, phase), (Nanos::ZERO, Nanos::ZERO), op, to, length).0
             };
             let mean = (0..angles).map(service).sum::<u64>() / angles;
             let expected = timing.expected_service(from, op, to, length).0;
@@ -169,7 +169,7 @@ fn fifo_conserves_work() {
     let phase = disk.phase();
     let (mut free, mut head) = (Nanos::ZERO, disk.head());
     for (served, &offset) in finish(&mut disk).iter().zip(&offsets) {
-        free += timing.exact_service((head, phase), free, Op::Read, offset, 4096);
+        free += timing.exact_service((head, phase), (free, free), Op::Read, offset, 4096);
         head = timing.locate(offset + 4095);
         assert!(served.completion.complete.0.abs_diff(free.0) < 2000, "{served:?}");
         free = served.completion.complete;

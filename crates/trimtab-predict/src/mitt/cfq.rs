@@ -1,64 +1,19 @@
 //! `mitt-cfq`: a disk behind CFQ (MittOS, §4.2.2).
 
-use trimtab_io::{Flags, IoClass, Issuer, Nanos, Op, Request};
+mod process;
+mod weights;
 
-use super::device_queue::DiskPrecision;
+use trimtab_io::{Flags, IoClass, Nanos, Op, Request};
+
+use super::device_queue::{DeviceQueue, DiskPrecision, QueueOrder};
 use super::disk_times::{Served, ServiceTime};
 use super::limit::{Limit, Sureness};
 use super::reordering::Reordering;
 use super::slots::Slots;
 use super::tolerance::ToleranceTable;
 use crate::predictor::{Forecast, Predictor, Ticket};
-
-/// The weight of each control group, and the time slices of processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CfqWeights {
-    /// Weights of groups by their number; the others have [`Self::WEIGHT`].
-    pub groups: Vec<(u16, u32)>,
-    /// The slice of a process at level 4. Each level is a fifth more or less (cfq-iosched.c of
-    /// Linux 4.20, `cfq_prio_slice`).
-    pub slice: Nanos,
-}
-
-impl CfqWeights {
-    /// The weight of a group that was given none (Linux, `blkio.weight`).
-    pub const WEIGHT: u32 = 500;
-
-    /// The slice of a process at a level.
-    fn slice_of(&self, level: u8) -> Nanos {
-        let fifths = 5 + 4 - u64::from(level.min(Issuer::LAST_LEVEL));
-        Nanos(self.slice.0 / 5 * fifths)
-    }
-
-    fn weight_of(&self, group: u16) -> u64 {
-        let found = self.groups.iter().find(|(number, _)| *number == group);
-        found.map_or(Self::WEIGHT, |(_, weight)| *weight).max(1).into()
-    }
-}
-
-impl Default for CfqWeights {
-    /// All groups alike, and slices of 100 ms, as CFQ has them.
-    fn default() -> Self {
-        Self { groups: Vec::new(), slice: Nanos::from_millis(100) }
-    }
-}
-
-/// A process with requests that have not been dispatched; or, to be used again, without.
-#[derive(Clone, Copy, Debug)]
-struct Node {
-    process: u32,
-    /// Whether its process waits for the requests. Others are in a node that processes share.
-    is_sync: bool,
-    /// Its group's place in `groups`.
-    group: u16,
-    class: IoClass,
-    slice: Nanos,
-    /// Predicted time of its requests.
-    pending: Nanos,
-    requests: u32,
-    /// The end of its last request.
-    end: u64,
-}
+use process::Node;
+pub use weights::CfqWeights;
 
 /// A control group.
 #[derive(Clone, Debug)]
@@ -77,25 +32,28 @@ struct Io {
     time: Nanos,
     expected: Nanos,
     node: u32,
-    dispatched: bool,
-    served: Served,
+    /// Its ticket in the device queue, once it has been dispatched.
+    on_device: Option<Ticket>,
+    request: Served,
 }
 
 /// Predicts a disk's latency behind CFQ.
 ///
 /// Writes that no process waits for are in nodes that processes share by level, and are not before
-/// requests that are waited for. The wait is the sum of what is on the device, of the nodes of higher classes in the same group,
-/// of the peers' slices that come before, and of other groups' shares by weight. Each process node
-/// carries the predicted time of its requests, so the sum has one term for each process and not
-/// for each request. Reads that were accepted and are then bumped by a higher class are cancelled
+/// requests that are waited for. The wait is the sum of what is on the device, of the nodes of
+/// higher classes in the same group, of the peers' slices that come before, of other groups' shares
+/// by weight, and of those requests of its own process that are before it on the arm's way. Each
+/// process node carries the predicted time of its requests, so the sum has one term for each
+/// process and not for each request. Reads that were accepted and are then bumped by a higher class are cancelled
 /// when their tolerable time is negative ([`Predictor::next_cancelled`]).
 ///
 /// It follows the queue by [`Request::issuer`] and completions. Where the scheduler reports
-/// dispatches ([`Predictor::dispatched`]), requests on the device count first and can no more be
-/// bumped.
+/// dispatches ([`Predictor::dispatched`]), requests on the device count first, in the order in which
+/// the disk serves them, and can no more be bumped.
 #[derive(Clone, Debug)]
 pub struct MittCfq<S> {
-    times: S,
+    /// What has been dispatched.
+    device: DeviceQueue<S>,
     weights: CfqWeights,
     limit: Limit,
     precision: DiskPrecision,
@@ -104,14 +62,13 @@ pub struct MittCfq<S> {
     nodes: Vec<Node>,
     groups: Vec<Group>,
     ios: Slots<Io>,
-    /// Predicted time of dispatched requests, and the start of the current service.
-    on_device: Nanos,
+    /// The start of the current service.
     began: Nanos,
     /// The node that is being served, and since when.
     served: Option<(u32, Nanos)>,
     cancelled: Vec<Ticket>,
-    /// The end of the last request that was served.
-    head: u64,
+    /// The end of the request that went to the disk last.
+    position: u64,
     /// Requests of a process are served by place.
     reordering: Reordering,
 }
@@ -131,11 +88,18 @@ const fn tree(class: IoClass) -> usize {
 }
 
 impl<S: ServiceTime> MittCfq<S> {
-    /// A predictor for an idle disk with these service times.
+    /// A predictor for an idle disk with these service times, that serves what has been dispatched
+    /// in this order.
     #[must_use]
-    pub fn new(times: S, weights: CfqWeights, limit: Limit, precision: DiskPrecision) -> Self {
+    pub fn new(
+        times: S,
+        order: QueueOrder,
+        weights: CfqWeights,
+        limit: Limit,
+        precision: DiskPrecision,
+    ) -> Self {
         Self {
-            times,
+            device: DeviceQueue::new(times, order, precision),
             weights,
             limit,
             precision,
@@ -143,11 +107,10 @@ impl<S: ServiceTime> MittCfq<S> {
             nodes: Vec::new(),
             groups: Vec::new(),
             ios: Slots::new(),
-            on_device: Nanos::ZERO,
             began: Nanos::ZERO,
             served: None,
             cancelled: Vec::new(),
-            head: 0,
+            position: 0,
             reordering: Reordering::default(),
         }
     }
@@ -155,29 +118,24 @@ impl<S: ServiceTime> MittCfq<S> {
     /// Predicted time of all requests in flight.
     #[must_use]
     pub fn pending(&self) -> Nanos {
-        self.groups.iter().fold(self.on_device, |sum, group| sum + group.pending)
+        self.groups.iter().fold(self.device.pending(), |sum, group| sum + group.pending)
     }
 
     fn group_of(&self, number: u16) -> Option<usize> {
         self.groups.iter().position(|group| group.number == number)
     }
 
-    fn time(&self, previous_end: u64, request: &Request) -> Nanos {
-        let length = if self.precision.sizes { request.length } else { 4096 };
-        self.times.expected(previous_end, request.op, request.offset, length)
-    }
-
-    /// What of the current service is over, as far as it was predicted.
+    /// What of the current service is over, as far as it was predicted, if the scheduler does not
+    /// report what it dispatches.
     fn elapsed(&self, now: Nanos) -> Nanos {
-        if !self.precision.feedback {
+        if !self.precision.feedback || !self.device.is_empty() {
             return Nanos::ZERO;
         }
         let current = self.ios.oldest().map_or(Nanos::ZERO, |io| io.time);
         now.since(self.began).min(current)
     }
 
-    /// The expected wait of a request before its service, and its service. One pass over the
-    /// processes.
+    /// The expected latency of a request, and its service time. One pass over the processes.
     fn expected(&self, now: Nanos, request: &Request) -> (Nanos, Nanos) {
         let issuer = &request.issuer;
         let own_group = self.group_of(issuer.group).unwrap_or(usize::MAX);
@@ -195,8 +153,10 @@ impl<S: ServiceTime> MittCfq<S> {
         if let Some(at) = self.nodes.iter().position(is_own) {
             (own, number) = (Some(&self.nodes[at]), at);
         }
-        let (ahead, end) = own.map_or((Nanos::ZERO, 0), |node| (node.pending, node.end));
-        let service = self.time(end, request);
+        let end = own.map_or(0, |node| node.end);
+        let before = own.map_or(0, |node| node.before(request.offset, self.position));
+        let ahead = own.map_or(Nanos::ZERO, |node| node.time_of(before));
+        let service = self.device.time_anyhow(end, &request.into());
         let used = |node: usize| match self.served {
             Some((served, since)) if served as usize == node => now.since(since),
             _ => Nanos::ZERO,
@@ -219,9 +179,15 @@ impl<S: ServiceTime> MittCfq<S> {
         }
         let inside = higher + peers + ahead;
         let others = self.others(own_group, issuer.group, inside + service);
-        let wait = self.reordering.scaled(self.on_device + inside + others);
-        let wait = wait.since(self.elapsed(now));
-        (wait, service)
+        let is_alone = higher + peers + others == Nanos::ZERO;
+        if is_alone
+            && let Some(expected) = self.device.expected_behind(now, &request.into(), before)
+        {
+            return (expected, service);
+        }
+        let on_device = self.device.next_free(now).since(now);
+        let wait = on_device + self.reordering.scaled(self.ios.len(), inside + others);
+        (wait.since(self.elapsed(now)) + service, service)
     }
 
     /// What other groups are served meanwhile, by weight.
@@ -259,10 +225,13 @@ impl<S: ServiceTime> MittCfq<S> {
             return found as u32;
         }
         let (pending, requests, end) = (Nanos::ZERO, 0, 0);
-        let node = Node { process, is_sync, group, class, slice, pending, requests, end };
+        let waiting = Vec::new();
+        let mut node =
+            Node { process, is_sync, group, class, slice, pending, requests, waiting, end };
         // A process that has no requests gives its place away.
         let unused = self.nodes.iter().position(|node| node.requests == 0);
         if let Some(unused) = unused {
+            node.waiting = std::mem::take(&mut self.nodes[unused].waiting);
             if self.served.is_some_and(|(served, _)| served as usize == unused) {
                 self.served = None;
             }
@@ -273,14 +242,10 @@ impl<S: ServiceTime> MittCfq<S> {
         (self.nodes.len() - 1) as u32
     }
 
-    /// Takes a request's time out of its node or off the device.
+    /// Takes a request's time out of its node.
     fn remove_time(&mut self, io: &Io) {
-        if io.dispatched {
-            self.on_device = self.on_device - io.time;
-            return;
-        }
         let node = &mut self.nodes[io.node as usize];
-        node.pending = node.pending - io.time;
+        node.remove(io.request.offset, io.time);
         self.groups[usize::from(node.group)].pending =
             self.groups[usize::from(node.group)].pending - io.time;
     }
@@ -305,26 +270,24 @@ impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittCfq<S> {
     }
 
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        let (wait, service) = self.expected(now, request);
-        self.sureness.forecast(wait + service, self.limit.of(now, request))
+        let (expected, _) = self.expected(now, request);
+        self.sureness.forecast(expected, self.limit.of(now, request))
     }
 
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        let (wait, time) = self.expected(now, request);
+        let (expected, time) = self.expected(now, request);
         if self.ios.is_empty() {
             (self.began, self.served) = (now, None);
         }
         let node = self.node(request);
         let Node { group, class, .. } = self.nodes[node as usize];
-        let expected = wait + time;
-        let Request { op, offset, length, .. } = *request;
-        let served = Served { op, offset, length };
-        let io = Io { sent: now, time, expected, node, dispatched: false, served };
+        let request_of = request.into();
+        let io = Io { sent: now, time, expected, node, on_device: None, request: request_of };
         let ticket = self.ios.add(io);
         // At most all of them are cancelled at once.
         self.cancelled.reserve(self.ios.len().saturating_sub(self.cancelled.len()));
         let entry = &mut self.nodes[node as usize];
-        entry.pending += time;
+        entry.insert(request.offset, time);
         entry.requests += 1;
         entry.end = request.end();
         self.groups[usize::from(group)].pending += time;
@@ -343,32 +306,45 @@ impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittCfq<S> {
         self.forget_tolerance(io.node, ticket);
         self.cancelled.retain(|cancelled| *cancelled != ticket);
         self.ios.remove(ticket);
-        self.remove_time(&io);
         self.nodes[io.node as usize].requests -= 1;
-        if data {
-            if self.served.is_none_or(|(served, _)| served != io.node) {
-                self.served = Some((io.node, self.began.max(io.sent)));
+        let began = self.began.max(io.sent);
+        let on_device = match io.on_device {
+            Some(on_device) => on_device,
+            None => {
+                self.remove_time(&io);
+                if !data {
+                    return;
+                }
+                // It was on the disk, and nobody said so.
+                self.position = io.request.end();
+                self.device.sent(began, &io.request)
             }
-            if self.precision.feedback {
-                self.reordering.learn(io.time, now.since(self.began));
-                self.times.served(self.began, now, self.head, &io.served);
-            }
-            self.head = io.served.offset + io.served.length;
-            self.began = now;
-            if io.served.op == Op::Read {
-                self.sureness.learn(io.expected, now.since(io.sent));
-            }
+        };
+        self.device.completed(now, on_device);
+        if !data {
+            return;
+        }
+        if self.served.is_none_or(|(served, _)| served != io.node) {
+            self.served = Some((io.node, began));
+        }
+        if self.precision.feedback {
+            self.reordering.learn(self.ios.len() + 1, io.time, now.since(self.began));
+        }
+        self.began = now;
+        if io.request.op == Op::Read {
+            self.sureness.learn(io.expected, now.since(io.sent));
         }
     }
 
-    fn dispatched(&mut self, _: Nanos, ticket: Ticket) {
-        let Some(&io) = self.ios.get(ticket).filter(|io| !io.dispatched) else { return };
+    fn dispatched(&mut self, now: Nanos, ticket: Ticket) {
+        let Some(&io) = self.ios.get(ticket).filter(|io| io.on_device.is_none()) else { return };
         self.forget_tolerance(io.node, ticket);
         self.cancelled.retain(|cancelled| *cancelled != ticket);
         self.remove_time(&io);
-        self.on_device += io.time;
+        self.position = io.request.end();
+        let on_device = self.device.sent(now, &io.request);
         if let Some(io) = self.ios.get_mut(ticket) {
-            io.dispatched = true;
+            io.on_device = Some(on_device);
         }
     }
 

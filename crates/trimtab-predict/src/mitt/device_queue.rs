@@ -1,8 +1,8 @@
 //! A disk's device queue: when the request that is sent next will be served.
 
-use trimtab_io::{Nanos, Op, Request};
+use trimtab_io::Nanos;
 
-use super::disk_times::{Served, ServiceTime};
+use super::disk_times::{Served, ServiceTime, Start};
 use super::reordering::Reordering;
 use super::slots::Slots;
 use crate::predictor::Ticket;
@@ -18,6 +18,23 @@ pub enum QueueOrder {
         /// The device queue's depth.
         depth: usize,
     },
+    /// The shortest time to the first sector first, among as many: NCQ.
+    Ncq {
+        /// The device queue's depth.
+        depth: usize,
+        /// A request that has waited on the disk for so long goes first.
+        starvation: Nanos,
+    },
+}
+
+impl QueueOrder {
+    /// How many requests are sorted; `None`: they are served as they come.
+    const fn depth(self) -> Option<usize> {
+        match self {
+            Self::Fifo => None,
+            Self::Sstf { depth } | Self::Ncq { depth, .. } => Some(depth),
+        }
+    }
 }
 
 /// Terms of a disk's expected latency. For experiments: each can be left out.
@@ -35,12 +52,15 @@ impl Default for DiskPrecision {
     }
 }
 
+/// Of a request that waits outside the device queue.
+const NOT_YET: Nanos = Nanos(u64::MAX);
+
 /// A request on the disk.
 #[derive(Clone, Copy, Debug)]
 struct Io {
-    op: Op,
-    offset: u64,
-    end: u64,
+    request: Served,
+    /// When it entered the device queue. Without one it enters when the disk is free.
+    entered: Nanos,
     /// Predicted service time: after the one before it, or, in SSTF order, after the one that was
     /// sent before it.
     time: Nanos,
@@ -49,17 +69,19 @@ struct Io {
 }
 
 impl Io {
-    const fn range(&self) -> (Op, u64, u64) {
-        (self.op, self.offset, self.end - self.offset)
+    /// Of its service, if the arm is free at `began`.
+    fn start(&self, began: Nanos) -> Start {
+        Start { entered: self.entered.min(began), begin: began }
     }
 }
 
 /// A request that was served, in the plan of an SSTF queue.
 #[derive(Clone, Copy, Debug)]
 struct Step {
-    /// Where the arm then is, and how far the next request is from there; [`u64::MAX`]: none.
+    /// Where the arm then is, and what the next request costs from there ([`DeviceQueue::cost`]);
+    /// [`u64::MAX`]: none.
     head: u64,
-    nearest: u64,
+    least: u64,
     end: Nanos,
 }
 
@@ -85,16 +107,15 @@ pub(super) struct DeviceQueue<S> {
     sorted: Vec<(u64, Ticket)>,
     /// The order of service, the current request first.
     steps: Vec<Step>,
+    /// Kept for its memory.
+    unplanned: Vec<(Nanos, Served)>,
     /// Of what is predicted in the order of sending.
     reordering: Reordering,
 }
 
 impl<S: ServiceTime> DeviceQueue<S> {
     pub(super) fn new(times: S, order: QueueOrder, precision: DiskPrecision) -> Self {
-        let depth = match order {
-            QueueOrder::Fifo => 0,
-            QueueOrder::Sstf { depth } => depth,
-        };
+        let depth = order.depth().unwrap_or(0);
         Self {
             times,
             order,
@@ -108,26 +129,33 @@ impl<S: ServiceTime> DeviceQueue<S> {
             serving: None,
             sorted: Vec::with_capacity(depth),
             steps: Vec::with_capacity(depth),
+            unplanned: Vec::with_capacity(depth),
             reordering: Reordering::default(),
         }
     }
 
-    /// The predicted service time of a request that begins at `begin`, after one that ended at
+    /// The predicted service time of a request that starts then, after one that ended at
     /// `previous_end`.
     #[inline]
-    fn time(&self, begin: Nanos, previous_end: u64, request: &Request) -> Nanos {
-        self.time_of(begin, previous_end, (request.op, request.offset, request.length))
+    fn time(&self, start: Start, previous_end: u64, request: &Served) -> Nanos {
+        if self.precision.feedback {
+            let counted = Served { length: self.counted(request), ..*request };
+            self.times.expected_from(start, previous_end, &counted)
+        } else {
+            self.time_anyhow(previous_end, request)
+        }
+    }
+
+    /// The same wherever the spindle then is.
+    #[inline]
+    pub(super) fn time_anyhow(&self, previous_end: u64, request: &Served) -> Nanos {
+        let &Served { op, offset, .. } = request;
+        self.times.expected(previous_end, op, offset, self.counted(request))
     }
 
     #[inline]
-    fn time_of(&self, begin: Nanos, previous_end: u64, request: (Op, u64, u64)) -> Nanos {
-        let (op, offset, length) = request;
-        let length = if self.precision.sizes { length } else { 4096 };
-        if self.precision.feedback {
-            self.times.expected_from(begin, previous_end, op, offset, length)
-        } else {
-            self.times.expected(previous_end, op, offset, length)
-        }
+    const fn counted(&self, request: &Served) -> u64 {
+        if self.precision.sizes { request.length } else { 4096 }
     }
 
     /// When the disk will have served all that it has.
@@ -136,49 +164,97 @@ impl<S: ServiceTime> DeviceQueue<S> {
         if !self.precision.feedback {
             return self.free.max(now);
         }
+        // All that it has is in the plan.
+        if let (Some(first), Some(last)) = (self.steps.first(), self.steps.last())
+            && self.steps.len() == self.ios.len()
+        {
+            return first.end.max(now) + last.end.since(first.end);
+        }
         let current = match self.serving {
             Some((_, time)) => time,
             None => self.ios.oldest().map_or(Nanos::ZERO, |io| io.time),
         };
         // The current one may be overdue.
-        (self.began + current).max(now) + self.reordering.scaled(self.pending - current)
+        (self.began + current).max(now)
+            + self.reordering.scaled(self.ios.len(), self.pending - current)
     }
 
     /// Until a request that were sent now had completed.
     #[inline]
-    pub(super) fn expected(&self, now: Nanos, request: &Request) -> Nanos {
-        match self.order {
-            QueueOrder::Sstf { depth } if self.precision.feedback && self.ios.len() < depth => {
-                self.expected_in_order(now, request)
+    pub(super) fn expected(&self, now: Nanos, request: &Served) -> Nanos {
+        match self.order.depth() {
+            Some(depth) if self.precision.feedback && self.ios.len() < depth => {
+                self.expected_in_order(now, request, 0)
             }
-            _ => {
-                let begin = self.next_free(now);
-                begin.since(now) + self.time(begin, self.sent_end, request)
+            _ => self.expected_last(now, request),
+        }
+    }
+
+    /// The same of a request that waits outside with so many before it, if the device sorts and
+    /// they all enter while it has something to do.
+    pub(super) fn expected_behind(
+        &self,
+        now: Nanos,
+        request: &Served,
+        before: usize,
+    ) -> Option<Nanos> {
+        let depth = self.order.depth().filter(|_| self.precision.feedback)?;
+        // With no room it enters when the arm has already gone to the next one.
+        let entered = (self.ios.len() + before + 1).saturating_sub(depth);
+        (entered < self.steps.len().max(1)).then(|| self.expected_in_order(now, request, entered))
+    }
+
+    fn expected_last(&self, now: Nanos, request: &Served) -> Nanos {
+        let begin = self.next_free(now);
+        begin.since(now) + self.time(Start::at(begin), self.sent_end, request)
+    }
+
+    /// What the next request is chosen by, if the arm is at `head`.
+    #[inline]
+    fn cost(&self, start: Start, head: u64, request: &Served) -> u64 {
+        match self.order {
+            QueueOrder::Fifo => 0,
+            QueueOrder::Sstf { .. } => request.offset.abs_diff(head),
+            QueueOrder::Ncq { .. } => {
+                // To the first sector: what follows does not count.
+                let first = Served { length: 512, ..*request };
+                self.times.expected_from(start, head, &first).0
             }
         }
     }
 
-    /// The same in SSTF order: the request is served at the first step at which it is nearer than
-    /// the next one.
-    fn expected_in_order(&self, now: Nanos, request: &Request) -> Nanos {
+    /// The same of a disk that sorts: the request is served at the first step from `entered` on at
+    /// which it costs less than the next one.
+    fn expected_in_order(&self, now: Nanos, request: &Served, entered: usize) -> Nanos {
         let Some(first) = self.steps.first() else {
-            return self.time(now, self.head, request);
+            return self.time(Start::at(now), self.head, request);
         };
-        let is_next = |step: &&Step| request.offset.abs_diff(step.head) < step.nearest;
-        let Some(step) = self.steps.iter().find(is_next) else { return first.end.since(now) };
         // The current one may be overdue.
-        let begin = first.end.max(now) + step.end.since(first.end);
-        begin.since(now) + self.time(begin, step.head, request)
+        let late = now.since(first.end);
+        let before = entered.checked_sub(1).and_then(|before| self.steps.get(before));
+        let entered_at = before.map_or(now, |step| step.end + late);
+        let start = |step: &Step| Start { entered: entered_at, begin: step.end + late };
+        let is_next = |step: &&Step| self.cost(start(step), step.head, request) < step.least;
+        let mut steps = self.steps.iter().skip(entered);
+        let Some(step) = steps.find(is_next) else { return first.end.since(now) };
+        start(step).begin.since(now) + self.time(start(step), step.head, request)
     }
 
-    /// Plans the order of service from the current request on. The arm's next request is the
-    /// nearest on its left or on its right, so that one step along the sorted queue is taken for
-    /// each.
+    /// Plans the order of service from the current request on.
     fn plan(&mut self) {
         self.steps.clear();
         let Some((current, time)) = self.serving else { return };
         let Some(current) = self.ios.get(current) else { return };
-        let (mut head, mut end) = (current.end, self.began + time);
+        let (head, end) = (current.request.end(), self.began + time);
+        match self.order {
+            QueueOrder::Ncq { starvation, .. } => self.plan_by_time(head, end, starvation),
+            _ => self.plan_by_distance(head, end),
+        }
+    }
+
+    /// The arm's next request is the nearest on its left or on its right, so that one step along
+    /// the sorted queue is taken for each.
+    fn plan_by_distance(&mut self, mut head: u64, mut end: Nanos) {
         let mut right = self.sorted.partition_point(|&(offset, _)| offset < head);
         let mut left = right;
         loop {
@@ -187,9 +263,9 @@ impl<S: ServiceTime> DeviceQueue<S> {
             let distance = |at: Option<&(u64, Ticket)>| {
                 at.map_or(u64::MAX, |&(offset, _)| offset.abs_diff(head))
             };
-            let nearest = distance(before).min(distance(after));
-            self.steps.push(Step { head, nearest, end });
-            let next = if before.is_some() && distance(before) == nearest {
+            let least = distance(before).min(distance(after));
+            self.steps.push(Step { head, least, end });
+            let next = if before.is_some() && distance(before) == least {
                 left -= 1;
                 before
             } else {
@@ -197,33 +273,69 @@ impl<S: ServiceTime> DeviceQueue<S> {
                 after
             };
             let Some(io) = next.and_then(|&(_, ticket)| self.ios.get(ticket)) else { return };
-            end += self.time_of(end, head, io.range());
-            head = io.end;
+            end += self.time(io.start(end), head, &io.request);
+            head = io.request.end();
         }
     }
 
-    pub(super) fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
+    /// The angle changes while the arm moves, so that all that are left are compared at each step.
+    fn plan_by_time(&mut self, mut head: u64, mut end: Nanos, starvation: Nanos) {
+        let mut unplanned = std::mem::take(&mut self.unplanned);
+        let ios = self.sorted.iter().filter_map(|&(_, ticket)| self.ios.get(ticket));
+        unplanned.clear();
+        unplanned.extend(ios.map(|io| (io.entered, io.request)));
+        loop {
+            let next = self.next_by_time(unplanned.iter().copied(), end, head, starvation);
+            self.steps.push(Step { head, least: next.map_or(u64::MAX, |(_, cost)| cost), end });
+            let Some((at, _)) = next else { break };
+            let (entered, request) = unplanned.swap_remove(at);
+            end += self.time(Start { entered: entered.min(end), begin: end }, head, &request);
+            head = request.end();
+        }
+        self.unplanned = unplanned;
+    }
+
+    /// Which of these, with the times at which they entered, the arm goes to if it is free at
+    /// `begin`, and what that costs: no other one costs less than one that has waited too long.
+    fn next_by_time(
+        &self,
+        waiting: impl Iterator<Item = (Nanos, Served)> + Clone,
+        begin: Nanos,
+        head: u64,
+        starvation: Nanos,
+    ) -> Option<(usize, u64)> {
+        let entered = waiting.clone().map(|(entered, _)| entered).enumerate();
+        let (oldest, since) = entered.min_by_key(|&(_, entered)| entered)?;
+        if begin.since(since) >= starvation {
+            return Some((oldest, 0));
+        }
+        let cost = |(entered, request): (Nanos, Served)| {
+            self.cost(Start { entered: entered.min(begin), begin }, head, &request)
+        };
+        waiting.map(cost).enumerate().min_by_key(|&(_, cost)| cost)
+    }
+
+    pub(super) fn sent(&mut self, now: Nanos, request: &Served) -> Ticket {
         if self.ios.is_empty() {
             self.began = now;
         }
         let begin = self.next_free(now);
         let time = if self.order == QueueOrder::Fifo && self.precision == DiskPrecision::default() {
-            let Request { op, offset, length, .. } = *request;
-            self.times.sent(begin, self.sent_end, &Served { op, offset, length })
+            self.times.sent(begin, self.sent_end, request)
         } else {
-            self.time(begin, self.sent_end, request)
+            self.time(Start::at(begin), self.sent_end, request)
         };
         self.free = self.free.max(now) + time;
         self.pending += time;
         self.sent_end = request.end();
-        let io =
-            Io { op: request.op, offset: request.offset, end: request.end(), time, planned: time };
-        let ticket = self.ios.add(io);
-        if let QueueOrder::Sstf { depth } = self.order {
+        let has_room = self.order.depth().is_some_and(|depth| self.ios.len() < depth);
+        let entered = if has_room { now } else { NOT_YET };
+        let ticket = self.ios.add(Io { request: *request, entered, time, planned: time });
+        if let Some(depth) = self.order.depth() {
             if self.serving.is_none() {
                 self.serve(ticket);
             } else if self.sorted.len() + 1 < depth {
-                self.insert(io.offset, ticket);
+                self.insert(request.offset, ticket);
             }
             self.plan();
         }
@@ -235,19 +347,15 @@ impl<S: ServiceTime> DeviceQueue<S> {
         let io = self.ios.remove(ticket)?;
         self.pending = self.pending - io.time;
         if self.precision.feedback {
-            let served = Served { op: io.op, offset: io.offset, length: io.end - io.offset };
-            self.times.served(self.began, now, self.head, &served);
+            self.times.served(io.start(self.began), now, self.head, &io.request);
         }
         let took = now.since(self.began);
-        self.head = io.end;
+        self.head = io.request.end();
         self.began = now;
-        match self.order {
-            QueueOrder::Sstf { .. } => {
-                self.reordering.learn(io.planned, took);
-                self.next_in_order(ticket);
-                self.plan();
-            }
-            QueueOrder::Fifo => {}
+        if self.order.depth().is_some() {
+            self.reordering.learn(self.ios.len() + 1, io.planned, took);
+            self.next_in_order(ticket);
+            self.plan();
         }
         Some(io.time)
     }
@@ -259,25 +367,35 @@ impl<S: ServiceTime> DeviceQueue<S> {
                 // It was not the one that was expected.
                 self.sorted.retain(|&(_, ticket)| ticket != completed);
                 if let Some(io) = self.ios.get(serving) {
-                    self.insert(io.offset, serving);
+                    self.insert(io.request.offset, serving);
                 }
             }
             _ => {}
         }
-        let after = self.sorted.partition_point(|&(offset, _)| offset < self.head);
-        let near = [after.checked_sub(1), Some(after)].into_iter().flatten();
-        let near = near.filter(|&at| at < self.sorted.len());
-        let nearest = near.min_by_key(|&at| self.sorted[at].0.abs_diff(self.head));
-        if let Some(nearest) = nearest {
-            let (_, ticket) = self.sorted.remove(nearest);
+        if let Some(next) = self.nearest() {
+            let (_, ticket) = self.sorted.remove(next);
             self.serve(ticket);
         }
         self.refill();
     }
 
+    /// The place in the sorted queue of the request that the arm goes to now.
+    fn nearest(&self) -> Option<usize> {
+        if let QueueOrder::Ncq { starvation, .. } = self.order {
+            // Each that is in the sorted queue is in flight.
+            let ios = self.sorted.iter().filter_map(|&(_, ticket)| self.ios.get(ticket));
+            let waiting = ios.map(|io| (io.entered, io.request));
+            return Some(self.next_by_time(waiting, self.began, self.head, starvation)?.0);
+        }
+        let after = self.sorted.partition_point(|&(offset, _)| offset < self.head);
+        let near = [after.checked_sub(1), Some(after)].into_iter().flatten();
+        let near = near.filter(|&at| at < self.sorted.len());
+        near.min_by_key(|&at| self.sorted[at].0.abs_diff(self.head))
+    }
+
     /// The oldest request of the dispatch queue enters the device queue.
     fn refill(&mut self) {
-        let QueueOrder::Sstf { depth } = self.order else { return };
+        let Some(depth) = self.order.depth() else { return };
         let held = self.sorted.len() + usize::from(self.serving.is_some());
         if held >= depth || held >= self.ios.len() {
             return;
@@ -287,9 +405,14 @@ impl<S: ServiceTime> DeviceQueue<S> {
             serving != Some(*ticket) && !sorted.iter().any(|(_, other)| other == ticket)
         };
         let next = self.ios.tickets().find(waits);
-        match next.and_then(|ticket| Some((ticket, self.ios.get(ticket)?.offset))) {
+        match next.and_then(|ticket| Some((ticket, self.ios.get(ticket)?.request.offset))) {
             Some((ticket, _)) if self.serving.is_none() => self.serve(ticket),
-            Some((ticket, offset)) => self.insert(offset, ticket),
+            Some((ticket, offset)) => {
+                self.insert(offset, ticket);
+                if let Some(io) = self.ios.get_mut(ticket) {
+                    io.entered = self.began;
+                }
+            }
             None => {}
         }
     }
@@ -297,7 +420,7 @@ impl<S: ServiceTime> DeviceQueue<S> {
     fn serve(&mut self, ticket: Ticket) {
         let Some(&io) = self.ios.get(ticket) else { return };
         let time = io.time;
-        let now = self.time_of(self.began, self.head, io.range());
+        let now = self.time(io.start(self.began), self.head, &io.request);
         self.pending = self.pending - time + now;
         if let Some(io) = self.ios.get_mut(ticket) {
             io.time = now;
@@ -310,8 +433,11 @@ impl<S: ServiceTime> DeviceQueue<S> {
         self.sorted.insert(at, (offset, ticket));
     }
 
+    pub(super) const fn is_empty(&self) -> bool {
+        self.ios.is_empty()
+    }
+
     /// Predicted time of all requests in the queue.
-    #[cfg(test)]
     pub(super) const fn pending(&self) -> Nanos {
         self.pending
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use trimtab_io::{Nanos, Op};
+use trimtab_io::{Nanos, Op, Request};
 
 /// The time that a device takes for one request, alone.
 pub trait ServiceTime {
@@ -11,18 +11,12 @@ pub trait ServiceTime {
     /// `previous_end`.
     fn expected(&self, previous_end: u64, op: Op, offset: u64, length: u64) -> Nanos;
 
-    /// The same if the service begins at `begin`, of a device whose times depend on that: a disk
-    /// whose angle is known.
+    /// The same of a device whose times depend on when the service begins: a disk whose angle is
+    /// known.
     #[inline]
-    fn expected_from(
-        &self,
-        begin: Nanos,
-        previous_end: u64,
-        op: Op,
-        offset: u64,
-        length: u64,
-    ) -> Nanos {
-        _ = begin;
+    fn expected_from(&self, start: Start, previous_end: u64, request: &Served) -> Nanos {
+        _ = start;
+        let &Served { op, offset, length } = request;
         self.expected(previous_end, op, offset, length)
     }
 
@@ -31,18 +25,34 @@ pub trait ServiceTime {
     /// disk may serve the request now. Only where requests are served first come, first served.
     #[inline]
     fn sent(&mut self, begin: Nanos, previous_end: u64, request: &Served) -> Nanos {
-        let &Served { op, offset, length } = request;
-        self.expected_from(begin, previous_end, op, offset, length)
+        self.expected_from(Start::at(begin), previous_end, request)
     }
 
-    /// A service took from `begin` to `end`. May be learned from.
+    /// A service took from its start to `end`. May be learned from.
     #[inline]
-    fn served(&mut self, begin: Nanos, end: Nanos, previous_end: u64, request: &Served) {
-        _ = (begin, end, previous_end, request);
+    fn served(&mut self, start: Start, end: Nanos, previous_end: u64, request: &Served) {
+        _ = (start, end, previous_end, request);
     }
 }
 
-/// A request that was served.
+/// When a service starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Start {
+    /// Since when the device has the request: one that has waited there is ready at once.
+    pub entered: Nanos,
+    /// When the device is free for it; not before `entered`.
+    pub begin: Nanos,
+}
+
+impl Start {
+    /// Of a request that the device gets when it is free.
+    #[must_use]
+    pub const fn at(begin: Nanos) -> Self {
+        Self { entered: begin, begin }
+    }
+}
+
+/// What a disk is asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
     /// What it did.
@@ -51,6 +61,21 @@ pub struct Served {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
+}
+
+impl Served {
+    /// The byte after its last one.
+    #[must_use]
+    pub const fn end(&self) -> u64 {
+        self.offset.saturating_add(self.length)
+    }
+}
+
+impl From<&Request> for Served {
+    fn from(request: &Request) -> Self {
+        let &Request { op, offset, length, .. } = request;
+        Self { op, offset, length }
+    }
 }
 
 impl<T: ServiceTime + ?Sized> ServiceTime for Arc<T> {

@@ -64,16 +64,16 @@ impl<S: ServiceTime + Clone + Send + 'static> Predictor for MittNoop<S> {
 
     #[inline]
     fn predict(&self, now: Nanos, request: &Request) -> Forecast {
-        let expected = self.queue.expected(now, request);
+        let expected = self.queue.expected(now, &request.into());
         self.sureness.forecast(expected, self.limit.of(now, request))
     }
 
     #[inline]
     fn sent(&mut self, now: Nanos, request: &Request) -> Ticket {
-        let expected = self.queue.expected(now, request);
+        let expected = self.queue.expected(now, &request.into());
         let is_read = request.op == Op::Read;
         let ticket = self.forecasts.add(Sent { at: now, expected, is_read });
-        let same = self.queue.sent(now, request);
+        let same = self.queue.sent(now, &request.into());
         debug_assert_eq!(ticket, same, "both tables fill and empty together");
         ticket
     }

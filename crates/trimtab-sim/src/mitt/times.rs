@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use trimtab_device::{Disk, DiskProfile, DiskTiming};
 use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
-use trimtab_predict::mitt::{Served, ServiceTime};
+use trimtab_predict::mitt::{Served, ServiceTime, Start};
 
 /// Services in a row that must agree on the angle before it is used.
 const SURE: u8 = 3;
@@ -24,6 +24,8 @@ pub struct ProfileTimes {
     /// The spindle's angle at time zero, and how many services in a row agreed on it.
     phase: Nanos,
     agreed: u8,
+    /// When the last service ended, and the byte up to which it reached, if the model has served it.
+    last: Option<(Nanos, u64)>,
 }
 
 impl ProfileTimes {
@@ -36,13 +38,18 @@ impl ProfileTimes {
             is_ahead: false,
             phase: Nanos::ZERO,
             agreed: 0,
+            last: None,
         }
     }
 
-    fn exact(&self, phase: Nanos, begin: Nanos, previous_end: u64, request: &Served) -> Nanos {
-        let &Served { op, offset, length } = request;
-        let head = self.timing.locate(previous_end.saturating_sub(1));
-        self.timing.exact_service((head, phase), begin, op, offset, length)
+    fn exact(&self, phase: Nanos, start: Start, previous_end: u64, request: &Served) -> Nanos {
+        let (&Served { op, offset, length }, Start { entered, begin }) = (request, start);
+        let idle = self.last.filter(|&(end, last)| last == previous_end && end < begin);
+        let head = match idle {
+            Some(_) => self.disk.arm(begin),
+            None => self.timing.locate(previous_end.saturating_sub(1)),
+        };
+        self.timing.exact_service((head, phase), (entered, begin), op, offset, length)
     }
 
     /// The time of a request that does not need the arm.
@@ -57,11 +64,11 @@ impl ProfileTimes {
     }
 
     /// The model serves a request; returns its end, `None` if it is not of this disk.
-    fn serve(&mut self, begin: Nanos, request: &Served) -> Option<Nanos> {
+    fn serve(&mut self, start: Start, request: &Served) -> Option<Nanos> {
         let &Served { op, offset, length } = request;
-        let at = begin.max(self.disk.now());
+        let at = start.begin.max(self.disk.now());
         let again = Request::new(RequestId(0), DeviceId(0), at, op, offset, length);
-        self.disk.submit(at, &again).ok()?;
+        self.disk.submit_waited(at, start.entered.min(at), &again).ok()?;
         let mut end = None;
         while end.is_none() {
             self.disk.advance(self.disk.next_event()?);
@@ -70,11 +77,11 @@ impl ProfileTimes {
         end
     }
 
-    fn learn_angle(&mut self, begin: Nanos, end: Nanos, previous_end: u64, request: &Served) {
+    fn learn_angle(&mut self, start: Start, end: Nanos, previous_end: u64, request: &Served) {
         let period = self.timing.revolution().0;
-        let at_zero = self.exact(Nanos::ZERO, begin, previous_end, request).0;
+        let at_zero = self.exact(Nanos::ZERO, start, previous_end, request).0;
         // A greater angle at the start is a shorter wait.
-        let phase = (at_zero + period - end.since(begin).0 % period) % period;
+        let phase = (at_zero + period - end.since(start.begin).0 % period) % period;
         let apart = phase.abs_diff(self.phase.0);
         if apart.min(period - apart) < period / 50 {
             self.agreed = (self.agreed + 1).min(2 * SURE);
@@ -95,23 +102,17 @@ impl ServiceTime for ProfileTimes {
         self.without_arm(previous_end, &request).unwrap_or_else(arm)
     }
 
-    fn expected_from(
-        &self,
-        begin: Nanos,
-        previous_end: u64,
-        op: Op,
-        offset: u64,
-        length: u64,
-    ) -> Nanos {
+    fn expected_from(&self, start: Start, previous_end: u64, request: &Served) -> Nanos {
+        let &Served { op, offset, length } = request;
         if self.agreed < SURE {
             return self.expected(previous_end, op, offset, length);
         }
-        let request = Served { op, offset, length };
-        let arm = || self.exact(self.phase, begin, previous_end, &request);
-        self.without_arm(previous_end, &request).unwrap_or_else(arm)
+        let arm = || self.exact(self.phase, start, previous_end, request);
+        self.without_arm(previous_end, request).unwrap_or_else(arm)
     }
 
-    fn served(&mut self, begin: Nanos, end: Nanos, previous_end: u64, request: &Served) {
+    fn served(&mut self, start: Start, end: Nanos, previous_end: u64, request: &Served) {
+        let begin = start.begin;
         let &Served { op, offset, length } = request;
         let is_of_arm = match op {
             // A model that is ahead has served it itself, so its buffer does not tell.
@@ -123,18 +124,18 @@ impl ServiceTime for ProfileTimes {
             _ => self.without_arm(previous_end, request).is_none(),
         };
         if is_of_arm {
-            self.learn_angle(begin, end, previous_end, request);
+            self.learn_angle(start, end, previous_end, request);
         }
         if !self.is_ahead {
-            _ = self.serve(begin, request);
+            let served = self.serve(start, request);
+            self.last = served.map(|_| (end, request.end()));
         }
     }
 
     fn sent(&mut self, begin: Nanos, previous_end: u64, request: &Served) -> Nanos {
-        let &Served { op, offset, length } = request;
         self.is_ahead = true;
-        let expected = self.expected_from(begin, previous_end, op, offset, length);
-        let end = self.serve(begin, request);
+        let expected = self.expected_from(Start::at(begin), previous_end, request);
+        let end = self.serve(Start::at(begin), request);
         end.filter(|_| self.agreed >= SURE).map_or(expected, |end| end.since(begin))
     }
 }

@@ -77,7 +77,7 @@ fn row(
         Err(error) => return Ok(vec![error.to_string()]),
     };
     let forecasts = forecasts(&trained, recorded, future);
-    let score = score(PredictorKind::Trimtab, &forecasts, recorded, future, label);
+    let score = score(PredictorKind::Trimtab.name(), &forecasts, recorded, future, label);
     let mean = |of: &dyn Fn(usize) -> f64| {
         Nanos(((0..future.len()).map(of).sum::<f64>() / future.len() as f64).max(0.0) as u64)
     };

@@ -7,7 +7,8 @@ use trimtab_learn::metrics::{
     Bin, average_precision, brier, calibration, expected_calibration_error, roc_auc,
 };
 use trimtab_predict::{
-    DriftDetector, DriftReport, Forecast, Label, PredictorKind, Recorded, Trained, Verdict,
+    DriftDetector, DriftReport, Forecast, Label, Predictor, PredictorKind, Recorded, Trained,
+    Verdict,
 };
 
 use crate::reads::{Read, mask};
@@ -82,10 +83,19 @@ pub struct Forecasts {
 /// its reads.
 #[must_use]
 pub fn forecasts(trained: &Trained, recorded: &[Recorded], asked: &[Read]) -> Forecasts {
+    forecasts_of(trained.predictor(), recorded, asked)
+}
+
+/// [`forecasts`] of a predictor in its initial state.
+pub(crate) fn forecasts_of(
+    mut predictor: Box<dyn Predictor>,
+    recorded: &[Recorded],
+    asked: &[Read],
+) -> Forecasts {
     let asked_of = mask(recorded, asked);
     let mut all = Vec::with_capacity(asked.len());
     let mut times = Vec::with_capacity(asked.len());
-    replay(recorded, &mut trained.predictor(), |i, predictor| {
+    replay(recorded, &mut predictor, |i, predictor| {
         if asked_of[i] {
             let request = &recorded[i].request;
             let start = Instant::now();
@@ -102,13 +112,13 @@ pub fn forecasts(trained: &Trained, recorded: &[Recorded], asked: &[Read]) -> Fo
 /// Evaluates a predictor on some reads of a recording: [`forecasts`], and their [`score`].
 #[must_use]
 pub fn evaluate(trained: &Trained, recorded: &[Recorded], reads: &[Read], label: &Label) -> Score {
-    score(trained.kind(), &forecasts(trained, recorded, reads), recorded, reads, label)
+    score(trained.kind().name(), &forecasts(trained, recorded, reads), recorded, reads, label)
 }
 
-/// Compares forecasts of some reads of a recording with their outcomes.
+/// Compares a predictor's forecasts of some reads of a recording with their outcomes.
 #[must_use]
 pub fn score(
-    kind: PredictorKind,
+    predictor: &'static str,
     forecasts: &Forecasts,
     recorded: &[Recorded],
     reads: &[Read],
@@ -119,9 +129,9 @@ pub fn score(
     let probabilities: Vec<f64> = all.iter().map(|f| f64::from(f.probability)).collect();
     let refused: Vec<bool> = all.iter().map(|f| f.verdict == Verdict::Late).collect();
     // By any label, not only that of the training: probabilities must come true.
-    let drift = (kind == PredictorKind::Trimtab)
+    let drift = (predictor == PredictorKind::Trimtab.name())
         .then(|| drift(DriftDetector::default(), recorded, reads, all, label));
-    let counted = counted(kind.name(), &probabilities, &refused, &slow);
+    let counted = counted(predictor, &probabilities, &refused, &slow);
     Score { drift, ns_per_decision: forecasts.ns_per_decision, ..counted }
 }
 

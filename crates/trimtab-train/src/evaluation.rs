@@ -2,10 +2,10 @@
 //! same reads.
 
 use trimtab_io::Nanos;
-use trimtab_predict::{Forecast, Label, LabelRule, PredictorKind, Recorded, Trained};
+use trimtab_predict::{Forecast, Label, LabelRule, Predictor, PredictorKind, Recorded, Trained};
 
 use crate::error::Error;
-use crate::evaluate::{Score, forecasts, score};
+use crate::evaluate::{Score, forecasts, forecasts_of, score};
 use crate::importance::{Importance, importance};
 use crate::label::{self, LabelInputs, data_latencies};
 use crate::options::TrainingOptions;
@@ -205,10 +205,20 @@ impl<'a> Evaluation<'a> {
         PredictorKind::ALL.into_iter().map(one).collect()
     }
 
+    /// Evaluates a predictor that needs no training, in its initial state, by the label of the
+    /// first.
+    #[must_use]
+    pub fn of_predictor(&self, predictor: Box<dyn Predictor>) -> Evaluated {
+        let name = predictor.name();
+        let forecasts = forecasts_of(predictor, self.recorded, &self.reads);
+        let score = score(name, &forecasts, self.recorded, &self.reads, &self.labels[0]);
+        Evaluated { score, importance: Vec::new(), forecasts: forecasts.all }
+    }
+
     fn evaluated(&self, trained: &Trained, label: &Label, seed: u64) -> Evaluated {
         let Self { recorded, reads, .. } = self;
         let forecasts = forecasts(trained, recorded, reads);
-        let score = score(trained.kind(), &forecasts, recorded, reads, label);
+        let score = score(trained.kind().name(), &forecasts, recorded, reads, label);
         let importance = match trained {
             Trained::Trimtab(model) => importance(model, recorded, reads, label, seed),
             Trained::HeurSim(_) | Trained::HeurAdv(_) | Trained::Linnos(_) => Vec::new(),

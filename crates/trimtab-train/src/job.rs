@@ -58,7 +58,7 @@ impl TrainingJob<'_> {
         let MadeLabel { label, cost } = label::make(rule, &inputs)?;
         let (trained, unseen) = train_and_forecast(kind, sets, &label, options, progress)?;
         let forecasts = forecasts(&trained, recorded, past);
-        let score = score(kind, &forecasts, recorded, past, &label);
+        let score = score(kind.name(), &forecasts, recorded, past, &label);
         // Without unseen ones those of the reads trained on.
         let unseen = unseen.as_ref().unwrap_or(&forecasts.all);
         let fit = FitReference::new(&fit_blocks(unseen, past, &label));

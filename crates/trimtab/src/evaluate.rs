@@ -2,6 +2,7 @@
 
 mod page;
 mod predictions;
+mod queue_model;
 mod summary;
 mod table;
 
@@ -9,6 +10,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use trimtab_device::DiskProfile;
 use trimtab_io::Nanos;
 use trimtab_learn::Simd;
 use trimtab_predict::{Label, LabelRule, card_path, fingerprint};
@@ -35,6 +37,7 @@ Examples:
   trimtab evaluate --trace a.csv --trace b.csv --protocol leave-one-out
   trimtab evaluate --trace today.parquet --model disk.safetensors
   trimtab evaluate --trace disk.parquet --predictions forecasts.parquet
+  trimtab evaluate --trace disk.parquet --disk disk-7200
 
 Protocols:
   time-forward   trained on the first half of the reads, evaluated on the second
@@ -82,6 +85,10 @@ pub(crate) struct Args {
     /// leaky.
     #[arg(long, value_name = "PROTOCOL", default_value = "time-forward")]
     protocol: Protocol,
+    /// The disk that was recorded, by a profile's name or file (`trimtab profile list`, `trimtab
+    /// profile fit --disk`): evaluates the queue model `mitt-noop` too, which needs no training.
+    #[arg(long, value_name = "PROFILE")]
+    disk: Option<String>,
     /// Recordings of the other drives, for the labels `cost` and `inflection`; without them
     /// the recording is its own peer.
     #[arg(long = "peer", value_name = "TRACE")]
@@ -160,6 +167,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
 /// The inputs of an evaluation.
 struct Input {
     models: Vec<PretrainedModel>,
+    disk: Option<DiskProfile>,
     recordings: Vec<Recording>,
     peers: Vec<Recording>,
 }
@@ -172,7 +180,8 @@ impl Args {
         let models = self.models.iter().map(model).collect::<Result<_>>()?;
         let mut skipped = Skipped::default();
         let device = self.device.as_deref();
-        let mut input = Input { models, recordings: Vec::new(), peers: Vec::new() };
+        let disk = self.disk.as_deref().map(queue_model::disk).transpose()?;
+        let mut input = Input { models, disk, recordings: Vec::new(), peers: Vec::new() };
         for path in &self.traces {
             let (recording, bad) = recordings::read(path, device, &self.read)?;
             skipped.add(bad);
@@ -193,7 +202,7 @@ impl Args {
         index: usize,
         predictions: Option<&mut Predictions>,
     ) -> Result<Summary> {
-        let Input { models, recordings, peers } = input;
+        let Input { models, disk, recordings, peers } = input;
         let recording = &recordings[index];
         let failover = self.failover.unwrap_or(TrainingOptions::default().failover);
         let (protocol, evaluation) = if models.is_empty() {
@@ -205,8 +214,12 @@ impl Args {
         } else {
             (Protocol::Models, Evaluation::of_models(models, self.label, recording)?)
         };
-        let evaluated =
+        let mut evaluated =
             in_stages("evaluating", |stage| evaluation.run(self.seed, |step| show(stage, step)))?;
+        if let Some(disk) = disk {
+            let model = queue_model::mitt_noop(disk, evaluation.label_of(0));
+            evaluated.push(evaluation.of_predictor(model));
+        }
         let print = fingerprint(&recording.recorded);
         let origins = models.iter().map(|model| Some(model.origin(&print)));
         let origins = origins.chain(std::iter::repeat_with(|| None));

@@ -330,6 +330,11 @@ fn unusable_input_gives_one_line_and_exit_code_2() {
     place.refuses(&["--trace", "a.csv", "--label", "p90"], "unknown label \"p90\"; known are cost");
     place.refuses(&["--trace", "a.csv", "--protocol", "any"], "expected time-forward");
     place.refuses(&[], "--trace");
+    place.refuses(
+        &["--trace", "a.csv", "--disk", "p4600"],
+        "--disk p4600: a profile of flash, whose queue models need to know where its data are",
+    );
+    place.refuses(&["--trace", "a.csv", "--disk", "none"], "no profile is called `none`");
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
     assert_eq!(over.status.code(), Some(2), "{}", said(&over));
     assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_scored"], 1746);
@@ -411,6 +416,25 @@ fn predictions_are_written_completely_or_not_at_all() {
     let output = place.evaluate(&nowhere);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     assert!(said(&output).contains("none/out.parquet: cannot write: "), "{}", said(&output));
+}
+
+/// On real recordings, which are not part of the repository.
+#[test]
+fn a_real_disk_is_predicted_best_by_its_queue_and_profile() {
+    if !trimtab_testdisk::requires(&[trimtab_testdisk::Feature::Traces]) {
+        return;
+    }
+    let folder = PathBuf::from(std::env::var_os("TRIMTAB_TRACES").unwrap());
+    let place = Place::new(&[]);
+    let trace = folder.join("hdd/barracuda.trace");
+    let told = place.json(&["--trace", trace.to_str().unwrap(), "--disk", "disk-barracuda"]);
+    let auc = |at: usize, name: &str| {
+        let of = &told["predictors"][at];
+        assert_eq!(of["predictor"], name);
+        of["auc"].as_f64().unwrap()
+    };
+    let (learned, modelled) = (auc(3, "trimtab"), auc(4, "mitt-noop"));
+    assert!(modelled > 0.9 && modelled > learned, "{learned} {modelled}");
 }
 
 /// On real recordings, which are not part of the repository.

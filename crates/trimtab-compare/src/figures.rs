@@ -7,6 +7,7 @@ use trimtab_steer::Counts;
 use trimtab_steer::driver::{ArrayFigures, DecisionScore};
 
 use crate::prepare::{Learnt, Ready};
+use crate::spec::groups::Group;
 use crate::spec::{Comparison, Entry};
 
 /// A column of the table.
@@ -59,17 +60,22 @@ impl Figures {
     /// The figures of one run.
     #[must_use]
     pub fn of(run: &ArrayFigures) -> Self {
-        let reads = &run.reads;
+        let Self(mut figures) = Self::of_latencies(&run.reads);
+        let percent = |share: f64| 100.0 * share;
+        figures[9] = Some(percent(run.counts.extra_share()));
+        figures[10] = run.score.false_submit_rate().map(percent);
+        figures[11] = run.score.false_revoke_rate().map(percent);
+        Self(figures)
+    }
+
+    /// The mean and the percentiles of some reads.
+    fn of_latencies(reads: &LatencyHistogram) -> Self {
         let mut figures = [None; MEASURES.len()];
         figures[0] = reads.mean().map(|mean| mean.0 as f64);
         for (figure, kind) in figures[1..].iter_mut().zip(percentiles()) {
             let value = kind.supported_by(reads.count()).then(|| reads.quantile(kind.share()));
             *figure = value.flatten().map(|value| value.0 as f64);
         }
-        let percent = |share: f64| 100.0 * share;
-        figures[9] = Some(percent(run.counts.extra_share()));
-        figures[10] = run.score.false_submit_rate().map(percent);
-        figures[11] = run.score.false_revoke_rate().map(percent);
         Self(figures)
     }
 
@@ -189,12 +195,42 @@ pub struct StrategyReport {
     pub highest: Figures,
     /// Each seed, and each turn of it, if there are several.
     pub seeds: Vec<SeedFigures>,
+    /// Of the users of each group, if there are groups.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupFigures>,
     /// The latencies of all seeds together,
     #[serde(skip)]
     pub latencies: LatencyHistogram,
     /// and of each of `seeds`.
     #[serde(skip)]
     pub turns: Vec<LatencyHistogram>,
+}
+
+/// The reads of a group's users under one strategy.
+#[derive(Clone, Debug, Serialize)]
+pub struct GroupFigures {
+    /// The group's name.
+    pub group: String,
+    /// Medians over the seeds and their turns; times only.
+    pub median: Figures,
+    /// Each seed, and each turn of it.
+    pub seeds: Vec<Figures>,
+    /// Its drives.
+    #[serde(skip)]
+    drives: Vec<usize>,
+}
+
+impl GroupFigures {
+    fn new(group: &Group) -> Self {
+        let (median, seeds) = (Figures::default(), Vec::new());
+        Self { group: group.name.clone(), median, seeds, drives: group.drives.clone() }
+    }
+
+    fn add(&mut self, run: &ArrayFigures) {
+        let mut reads = LatencyHistogram::new();
+        self.drives.iter().for_each(|&drive| reads.merge(&run.replicas[drive].reads));
+        self.seeds.push(Figures::of_latencies(&reads));
+    }
 }
 
 /// One drive with one seed: its figures from phase one.
@@ -299,6 +335,7 @@ pub struct Report {
 
 impl Report {
     pub(crate) fn new(comparison: &Comparison) -> Self {
+        let named = comparison.groups.iter().filter(|group| !group.name.is_empty());
         let empty = |entry: &Entry| StrategyReport {
             name: entry.name.clone(),
             strategy: entry.kind.name(),
@@ -306,6 +343,7 @@ impl Report {
             lowest: Figures::default(),
             highest: Figures::default(),
             seeds: Vec::new(),
+            groups: named.clone().map(GroupFigures::new).collect(),
             latencies: LatencyHistogram::new(),
             turns: Vec::new(),
         };
@@ -327,6 +365,7 @@ impl Report {
     pub(crate) fn add_turn(&mut self, turn: u32, figures: Vec<(SeedFigures, ArrayFigures)>) {
         for (row, (figures, run)) in self.strategies.iter_mut().zip(figures) {
             row.seeds.push(SeedFigures { turn, ..figures });
+            row.groups.iter_mut().for_each(|group| group.add(&run));
             row.latencies.merge(&run.reads);
             row.turns.push(run.reads);
         }
@@ -338,6 +377,9 @@ impl Report {
             row.median = Figures::across(&all, median);
             row.lowest = Figures::across(&all, |sorted| sorted[0]);
             row.highest = Figures::across(&all, |sorted| sorted[sorted.len() - 1]);
+            for group in &mut row.groups {
+                group.median = Figures::across(&group.seeds, median);
+            }
         }
     }
 }

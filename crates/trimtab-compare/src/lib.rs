@@ -82,7 +82,8 @@ mod trainer;
 pub use agreement::{Agreement, PathShare, Percentile, RowAgreement};
 pub use error::{Error, SeedsError, TestbedError, TrainError};
 pub use figures::{
-    DriveFacts, Figures, Inflection, MEASURES, Measure, Report, SeedFigures, StrategyReport, median,
+    DriveFacts, Figures, GroupFigures, Inflection, MEASURES, Measure, Report, SeedFigures,
+    StrategyReport, median,
 };
 pub use simulated::{Progress, compare};
 pub use spec::{Comparison, Entry};

@@ -7,6 +7,8 @@ use trimtab_sim::scenario::DeviceSpec;
 use trimtab_sim::{Error, NEVER, Source};
 use trimtab_steer::Replica;
 
+use crate::spec::groups::Group;
+
 /// The part of the workloads that makes a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slice {
@@ -48,18 +50,24 @@ struct WorkloadSource {
 }
 
 impl Workloads {
-    /// The workloads of these devices. Offsets are limited to the smallest device, because
-    /// every block is on all of them, and to `reach`.
+    /// The workloads of these devices. Offsets are limited to the smallest device of the group,
+    /// because every block is on all of them, and to `reach`.
     pub(crate) fn new(
         devices: &[DeviceSpec<DriveProfile>],
+        groups: &[Group],
         seed: u64,
         options: &WorkloadOptions,
     ) -> Result<Self, Error> {
-        let capacities = devices.iter().map(|device| device.profile.capacity_bytes());
-        let capacity = capacities.chain(options.reach).min().unwrap_or_default();
+        let capacity_of = |number: usize| {
+            let group = groups.iter().find(|group| group.drives.contains(&number));
+            let drives = group.iter().flat_map(|group| &group.drives);
+            let capacities = drives.map(|&drive| devices[drive].profile.capacity_bytes());
+            capacities.chain(options.reach).min().unwrap_or_default()
+        };
         let bursts = options.correlated.then(|| derived_seed(seed, u64::MAX - 1));
         let mut sources = Vec::new();
         for (number, device) in (0..).zip(devices) {
+            let capacity = capacity_of(number as usize);
             for workload in &device.workloads {
                 let seed = derived_seed(seed, number);
                 // Neighbours of different drives know nothing of each other.
@@ -194,7 +202,7 @@ mod tests {
 
     fn workloads_of(comparison: &Comparison, correlated: bool, parallel: u32) -> Workloads {
         let options = WorkloadOptions { correlated, reach: None, parallel };
-        Workloads::new(&comparison.devices, 1, &options).unwrap()
+        Workloads::new(&comparison.devices, &comparison.groups, 1, &options).unwrap()
     }
 
     #[test]

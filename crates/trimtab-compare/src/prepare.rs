@@ -120,7 +120,12 @@ pub(crate) fn prepare(
     let mut after = None;
     if let Some(change) = &comparison.change {
         let seed = derived_seed(seed, u64::MAX - 4);
-        workloads = Workloads::new(&change.devices, seed, &comparison.workload_options())?;
+        workloads = Workloads::new(
+            &change.devices,
+            &comparison.groups,
+            seed,
+            &comparison.workload_options(),
+        )?;
         after = Some(workloads.take("change.retrain", &change.retrain)?);
     }
     let requests = workloads.take("phase_two", &comparison.phase_two)?;
@@ -186,7 +191,7 @@ impl Comparison {
 
     /// Its workloads with a seed.
     pub(crate) fn workloads(&self, seed: u64) -> Result<Workloads, trimtab_sim::Error> {
-        Workloads::new(&self.devices, seed, &self.workload_options())
+        Workloads::new(&self.devices, &self.groups, seed, &self.workload_options())
     }
 }
 
@@ -238,8 +243,7 @@ impl Preparation<'_> {
         reads: Vec<LatencyHistogram>,
         which: impl Fn(&Entry) -> bool,
     ) -> Result<Learnt, Error> {
-        let slow_from = self.trainer.inflections(recordings, self.seed);
-        let slow_from = slow_from.map_err(Error::Inflections)?;
+        let slow_from = self.inflections(recordings)?;
         let history = history(reads, &slow_from);
         let rows = self.comparison.entries.iter().filter(|entry| which(entry));
         let mut names: Vec<_> = rows.filter_map(|entry| entry.kind.predictor()).collect();
@@ -247,6 +251,17 @@ impl Preparation<'_> {
         names.dedup();
         let predictors = self.train(doing, &names, (&history, &slow_from), recordings)?;
         Ok(Learnt { history, slow_from, predictors })
+    }
+
+    fn inflections(&self, recordings: &[Vec<Record>]) -> Result<Vec<Option<SlowThreshold>>, Error> {
+        let mut all = vec![None; recordings.len()];
+        for group in &self.comparison.groups {
+            let found = self.trainer.inflections(&of(&group.drives, recordings), self.seed);
+            for (&drive, slow_from) in group.drives.iter().zip(found.map_err(Error::Inflections)?) {
+                all[drive] = slow_from;
+            }
+        }
+        Ok(all)
     }
 
     fn train(
@@ -260,13 +275,18 @@ impl Preparation<'_> {
         let (rule, failover) = (comparison.label, comparison.failover);
         let drives = history.len();
         let trained = parallel::map(self.threads, names.len() * drives, |job| {
-            let (predictor, drive) = (names[job / drives], job % drives);
+            let (predictor, number) = (names[job / drives], job % drives);
             (self.tell)(doing, job, names.len() * drives);
-            let seed = derived_seed(seed, drive as u64);
+            let seed = derived_seed(seed, number as u64);
+            // What others hold does not matter.
+            let group = &comparison.group_of(number).drives;
+            let (recordings, inflections) = (of(group, recordings), of(group, inflections));
+            let (recordings, inflections) = (&recordings[..], &inflections[..]);
+            let drive = group.iter().position(|&other| other == number).unwrap_or_default();
             let inputs =
                 TrainingInputs { predictor, drive, recordings, inflections, rule, failover, seed };
             trainer.train(&inputs).map_err(|source| {
-                let device = comparison.devices[drive].name.clone();
+                let device = comparison.devices[number].name.clone();
                 Error::Training { device, predictor, source }
             })
         });
@@ -277,6 +297,11 @@ impl Preparation<'_> {
         });
         all.collect()
     }
+}
+
+/// The entries of these drives.
+pub(crate) fn of<T: Clone>(drives: &[usize], all: &[T]) -> Vec<T> {
+    drives.iter().map(|&drive| all[drive].clone()).collect()
 }
 
 /// A drive that has served phase one, alone with its workload.

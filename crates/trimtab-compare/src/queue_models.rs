@@ -41,32 +41,34 @@ fn quantile(history: &[ReplicaHistory], share: f64) -> Nanos {
 pub(crate) fn of_drives(
     drives: &mut [ComparedDrive],
     devices: &[DeviceSpec<DriveProfile>],
-    limit: Limit,
+    limits: &[Limit],
 ) -> PredictorSet {
-    PredictorSet::new(drives.iter_mut().zip(devices).map(|(drive, device)| {
-        let model = match (drive.server.drive_mut(), &device.profile) {
-            (Drive::Flash(ssd), DriveProfile::Flash(profile)) => of_flash(ssd, profile, limit),
-            (_, profile) => {
-                drive.tell_dispatches();
-                of_disk(profile, device.scheduler.as_ref(), limit)
-            }
-        };
-        match (&mut drive.server, &device.cache) {
-            (HostedDrive::Cached(cached), Some(cache)) => {
-                let floor = least_latency(&device.profile);
-                let deadline = limit.deadline;
-                cached.tell_pages();
-                if deadline.is_some_and(|deadline| deadline < floor) {
-                    cached.bring_in_refused();
+    PredictorSet::new(drives.iter_mut().zip(devices).zip(limits).map(
+        |((drive, device), &limit)| {
+            let model = match (drive.server.drive_mut(), &device.profile) {
+                (Drive::Flash(ssd), DriveProfile::Flash(profile)) => of_flash(ssd, profile, limit),
+                (_, profile) => {
+                    drive.tell_dispatches();
+                    of_disk(profile, device.scheduler.as_ref(), limit)
                 }
-                let pages = device.profile.capacity_bytes() / PAGE;
-                let memory = cache.memory();
-                let options = MittCacheOptions { pages, floor, memory, deadline };
-                Box::new(MittCache::new(options, model))
+            };
+            match (&mut drive.server, &device.cache) {
+                (HostedDrive::Cached(cached), Some(cache)) => {
+                    let floor = least_latency(&device.profile);
+                    let deadline = limit.deadline;
+                    cached.tell_pages();
+                    if deadline.is_some_and(|deadline| deadline < floor) {
+                        cached.bring_in_refused();
+                    }
+                    let pages = device.profile.capacity_bytes() / PAGE;
+                    let memory = cache.memory();
+                    let options = MittCacheOptions { pages, floor, memory, deadline };
+                    Box::new(MittCache::new(options, model))
+                }
+                _ => model,
             }
-            _ => model,
-        }
-    }))
+        },
+    ))
 }
 
 /// Bytes of a page of memory.

@@ -12,7 +12,7 @@ use trimtab_steer::{Costs, PredictorSet, Strategy, StrategyInputs, StrategyKind}
 
 use crate::error::Error;
 use crate::figures::{DriveFacts, Report, SeedFigures};
-use crate::prepare::{Learnt, Prepared, Ready, Trainees, prepare};
+use crate::prepare::{Learnt, Prepared, Ready, Trainees, of, prepare};
 use crate::queue_models;
 use crate::spec::{Comparison, Entry};
 use crate::trainer::Trainer;
@@ -117,21 +117,19 @@ fn serve(
     };
     let inference = comparison.inference(entry, measured);
     let costs = Costs { inference, failover: comparison.failover };
-    let deadline = comparison.deadline.unwrap_or_else(|| ready.usual_deadline());
-    let models = knows.then(|| {
-        let elsewhere = Some(queue_models::usual_latency(&ready.learnt.history));
-        let limit = Limit { deadline: Some(deadline), hop: comparison.failover, elsewhere };
-        queue_models::of_drives(&mut drives, &comparison.devices, limit)
-    });
+    let limits = ready.limits(comparison);
+    let deadlines = limits.iter().map(|limit| limit.deadline.unwrap_or(Nanos::MAX)).collect();
+    let models = knows.then(|| queue_models::of_drives(&mut drives, &comparison.devices, &limits));
     let strategy = ready.strategy(comparison, entry, costs, models);
     let thresholds = match ready.trainees(entry) {
         Some(trainees) if !knows => Some(trainees.thresholds.clone()),
-        _ => knows.then(|| vec![deadline; drives.len()]),
+        _ => knows.then_some(deadlines),
     };
     let options = ArrayOptions {
         run: RunOptions {
             seed: ready.order_seed(),
             copies: comparison.copies,
+            groups: comparison.group_numbers(),
             parallel: comparison.parallel > 1,
             resend: comparison.resend,
             thresholds,
@@ -170,9 +168,16 @@ impl Ready {
         entry.kind.predictor().map(|name| &self.learnt(entry).predictors[name])
     }
 
-    /// The deadline of a scenario that has none.
-    fn usual_deadline(&self) -> Nanos {
-        queue_models::usual_deadline(&self.learnt.history)
+    /// What the queue models refuse, by drive.
+    fn limits(&self, comparison: &Comparison) -> Vec<Limit> {
+        let of_drive = |drive: usize| {
+            let group = comparison.group_of(drive);
+            let history = of(&group.drives, &self.learnt.history);
+            let deadline = group.deadline.unwrap_or_else(|| queue_models::usual_deadline(&history));
+            let elsewhere = Some(queue_models::usual_latency(&history));
+            Limit { deadline: Some(deadline), hop: comparison.failover, elsewhere }
+        };
+        (0..comparison.devices.len()).map(of_drive).collect()
     }
 
     /// The strategy of a row, which has seen nothing of phase two. `models`: of the drives'

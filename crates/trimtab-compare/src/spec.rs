@@ -1,6 +1,7 @@
 //! A comparison in TOML; docs/compare.md describes every key.
 
 pub(crate) mod faults;
+pub(crate) mod groups;
 mod rows;
 
 use std::collections::BTreeMap;
@@ -20,6 +21,7 @@ pub use rows::Entry;
 
 use crate::error::SeedsError;
 use crate::phase::Slice;
+use groups::Group;
 use rows::{About, RawTuning, entries, tuning};
 
 /// A comparison, parsed and checked.
@@ -48,8 +50,8 @@ pub struct Comparison {
     pub(crate) turns: u32,
     /// The rule by which `trimtab` is trained.
     pub(crate) label: LabelRule,
-    /// The deadline of reads under `mitt`; `None`: from phase one.
-    pub(crate) deadline: Option<Nanos>,
+    /// Drives that hold the same blocks, with the deadlines of reads under `mitt`.
+    pub(crate) groups: Vec<Group>,
     /// How many drives hold each block; all if `None`.
     pub(crate) copies: Option<usize>,
     /// Reads of a user's request.
@@ -185,6 +187,7 @@ impl Comparison {
         scenario::expand_counts(root.get_mut(), MOST_DRIVES, text)?;
         let mut dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
+        let groups = groups::take(root.get_mut());
         // The workload of devices without their own.
         let shared = root.get_mut().remove("workload");
         for device in &mut dependent {
@@ -206,7 +209,10 @@ impl Comparison {
                 raw.device.len()
             )));
         }
-        let copies = copies(raw.copies.as_ref(), raw.device.len(), text)?;
+        let named = groups.iter().any(groups::RawGroup::is_named);
+        let copies = copies(raw.copies.as_ref(), raw.device.len(), named, text)?;
+        let usual = deadline(raw.deadline_us.as_ref(), text)?;
+        let groups = groups::parse(groups, usual, copies, text)?;
         let devices = devices(raw.device, dependent, text, directory)?;
         let readers = |device: &&DeviceSpec<_>| device.workloads.iter().any(|w| !w.is_noise());
         let parallel = match &raw.parallel {
@@ -214,6 +220,10 @@ impl Comparison {
             Some(parallel) => {
                 let most = devices.iter().filter(readers).count() as u32;
                 text.within("parallel", &parallel.span(), *parallel.get_ref(), 1..=most)?;
+                if named && *parallel.get_ref() > 1 {
+                    let what = "`parallel` reads are of one group's users; leave out `group`";
+                    return Err(text.wrong(&parallel.span(), what));
+                }
                 *parallel.get_ref()
             }
         };
@@ -254,7 +264,7 @@ impl Comparison {
             reach: None,
             turns: 1,
             label: LabelRule::default(),
-            deadline: deadline(raw.deadline_us.as_ref(), text)?,
+            groups,
             copies,
             parallel,
         })
@@ -276,6 +286,22 @@ impl Comparison {
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+
+    /// The group of each drive.
+    pub(crate) fn group_of(&self, drive: usize) -> &Group {
+        let holds = |group: &&Group| group.drives.contains(&drive);
+        self.groups.iter().find(holds).expect("each drive is in a group")
+    }
+
+    /// The number of each drive's group; none if all are one.
+    pub(crate) fn group_numbers(&self) -> Vec<u8> {
+        if self.groups.len() == 1 {
+            return Vec::new();
+        }
+        let holds = |drive| move |group: &Group| group.drives.contains(&drive);
+        let number = |drive| self.groups.iter().position(holds(drive)).unwrap_or_default() as u8;
+        (0..self.devices.len()).map(number).collect()
     }
 
     /// The names of the predictors that its strategies use.
@@ -375,6 +401,7 @@ fn change(
 fn copies(
     raw: Option<&Spanned<u32>>,
     drives: usize,
+    in_groups: bool,
     text: Text<'_>,
 ) -> Result<Option<usize>, Error> {
     let most = drives.min(MOST_REPLICAS);
@@ -383,7 +410,7 @@ fn copies(
             text.within("copies", &copies.span(), *copies.get_ref(), 2..=most as u32)?;
             Ok(Some(*copies.get_ref() as usize))
         }
-        None if drives > MOST_REPLICAS => Err(Error::Scenario(format!(
+        None if drives > MOST_REPLICAS && !in_groups => Err(Error::Scenario(format!(
             "`copies` must say how many of the {drives} drives hold each block, 2 to {most}"
         ))),
         None => Ok(None),

@@ -77,9 +77,10 @@ impl Comparison {
                         leave it out";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
-        if self.copies.is_some() || self.parallel > 1 || self.resend > Nanos::ZERO {
-            let what = "`copies`, `parallel` and `costs.resend_us` are for simulations; leave them out for a live \
-                        comparison";
+        let groups = self.groups.len() > 1;
+        if self.copies.is_some() || self.parallel > 1 || self.resend > Nanos::ZERO || groups {
+            let what = "`copies`, `group`, `parallel` and `costs.resend_us` are for simulations; leave them out \
+                        for a live comparison";
             return Err(trimtab_sim::Error::Scenario(what.to_owned()));
         }
         Ok(())

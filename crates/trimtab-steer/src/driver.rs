@@ -101,8 +101,11 @@ use workload::Workload;
 pub struct RunOptions {
     /// Decides the order in which each read fails over.
     pub seed: u64,
-    /// How many drives hold each block; all if `None`.
+    /// How many drives hold each block; all of its group if `None`.
     pub copies: Option<usize>,
+    /// The group of each drive; empty if all are one. Drives of a group hold the same blocks, and
+    /// reads fail over within it.
+    pub groups: Vec<u8>,
     /// Whether a user's request is made of several reads ([`ArrayIo::user_request`]). Then the
     /// latency of reads in the figures is that of user requests: of the slowest of its reads.
     pub parallel: bool,
@@ -488,9 +491,7 @@ impl<'a, B: Backend> Driver<B, Workload<'a>> {
         self.backend.handed_out(io.at);
         let request = io.request(id);
         if io.is_steered() {
-            let RunOptions { seed, copies, .. } = *self.reads.options;
-            let drives = self.backend.drives();
-            let order = io.order(id, drives, copies.unwrap_or(drives), seed);
+            let order = io.order(id, self.backend.drives(), self.reads.options);
             self.steering.read(self.now, &request, order, &mut self.actions);
             return Ok(());
         }

@@ -98,15 +98,32 @@ impl Order {
     /// `primary` is not below `drives`, there are more of these than [`MOST_DRIVES`], or there are no
     /// copies, more than [`MOST_REPLICAS`], or more than drives.
     #[must_use]
-    pub fn shuffled(primary: Replica, drives: usize, copies: usize, mut random: u64) -> Self {
+    pub fn shuffled(primary: Replica, drives: usize, copies: usize, random: u64) -> Self {
         assert!(primary.index() < drives && drives <= MOST_DRIVES, "no such drive");
-        assert!((1..=MOST_REPLICAS.min(drives)).contains(&copies), "not as many copies");
+        Self::shuffled_among(primary, (0..drives as u8).map(Replica), copies, random)
+    }
+
+    /// The same of these drives, the primary one among them, and all of them if there are fewer
+    /// than `copies`.
+    ///
+    /// # Panics
+    /// As [`shuffled`](Self::shuffled).
+    #[must_use]
+    pub fn shuffled_among(
+        primary: Replica,
+        among: impl Iterator<Item = Replica>,
+        copies: usize,
+        mut random: u64,
+    ) -> Self {
         let mut all = [Replica(0); MOST_DRIVES];
         all[0] = primary;
-        let others = (0..drives as u8).map(Replica).filter(|&other| other != primary);
-        for (place, other) in all[1..].iter_mut().zip(others) {
-            *place = other;
+        let mut drives = 1;
+        for other in among.filter(|&other| other != primary) {
+            all[drives] = other;
+            drives += 1;
         }
+        assert!((1..=MOST_REPLICAS).contains(&copies), "not as many copies");
+        let copies = copies.min(drives);
         // Fisher and Yates; twenty drives have 19! orders, so 64 bits suffice for them.
         for i in (2..drives).rev() {
             let choices = i as u64;

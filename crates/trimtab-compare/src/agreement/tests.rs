@@ -27,6 +27,7 @@ fn row(name: &str, turns: Vec<LatencyHistogram>) -> StrategyReport {
         median: all[all.len() / 2],
         lowest: all[0],
         highest: all[all.len() - 1],
+        groups: Vec::new(),
         seeds: Vec::new(),
         latencies: LatencyHistogram::new(),
         turns,

@@ -239,6 +239,55 @@ fn stores_have_many_drives_and_neighbours() {
 }
 
 #[test]
+fn groups_have_drives_and_deadlines_of_their_own() {
+    let of = |first: &str, second: &str, keys: &str| {
+        parse(&format!(
+            "{keys}
+            phase_one = {{ reads = 100 }}
+            phase_two = {{ reads = 100 }}
+            [workload]
+            read_share = 1
+            arrivals = {{ kind = 'poisson', iops = 20 }}
+            offsets = {{ kind = 'uniform' }}
+            sizes = [{{ bytes = 4096, weight = 1 }}]
+            [[device]]
+            count = 3
+            profile = 'disk-7200'
+            {first}
+            [[device]]
+            count = 2
+            profile = 'reference'
+            capacity = '8G'
+            {second}"
+        ))
+    };
+    let both = of("group = 'disks'\ndeadline_us = 20_000", "group = 'flash'", "deadline_us = 9e3");
+    let comparison = both.unwrap();
+    let [disks, flash] = &comparison.groups[..] else { panic!("{:?}", comparison.groups) };
+    assert_eq!((&disks.name[..], &disks.drives[..]), ("disks", &[0, 1, 2][..]));
+    assert_eq!(disks.deadline, Some(Nanos::from_millis(20)));
+    assert_eq!((&flash.name[..], &flash.drives[..]), ("flash", &[3, 4][..]));
+    assert_eq!(flash.deadline, Some(Nanos::from_millis(9)));
+    assert_eq!(comparison.group_numbers(), [0, 0, 0, 1, 1]);
+    assert!(of("", "", "").unwrap().group_numbers().is_empty());
+
+    let said =
+        |first: &str, second: &str, keys: &str| of(first, second, keys).unwrap_err().to_string();
+    let one = said("group = 'disks'", "", "");
+    assert!(one.contains("`group`: 3 of the 5 drives have one"), "{one}");
+    let small = said("group = 'disks'", "group = 'flash'", "copies = 3");
+    assert!(small.contains("group `flash` has 2 of the drives; it must have 3"), "{small}");
+    let other = said("group = 'a'\ndeadline_us = 5", "group = 'a'\ndeadline_us = 6", "");
+    assert!(other.contains("`deadline_us`: another device of this group"), "{other}");
+    let zero = said("group = 'a'\ndeadline_us = 0", "group = 'b'", "");
+    assert!(zero.contains("`deadline_us` must be from 1"), "{zero}");
+    let parallel = said("group = 'a'", "group = 'b'", "parallel = 2");
+    assert!(parallel.contains("`parallel` reads are of one group's users"), "{parallel}");
+    let number = said("group = 7", "group = 'b'", "");
+    assert!(number.contains("expected a string"), "{number}");
+}
+
+#[test]
 fn settings_replace_keys() {
     let with = |settings: &[&str]| {
         let settings: Vec<_> = settings.iter().map(|&setting| setting.to_owned()).collect();
@@ -256,10 +305,10 @@ fn settings_replace_keys() {
 #[test]
 fn deadline_is_a_time_or_from_phase_one() {
     let with = |value: &str| parse(&format!("deadline_us = {value}\n{COMPLETE}"));
-    assert_eq!(with("2000").unwrap().deadline, Some(Nanos::from_millis(2)));
-    assert_eq!(with("0.5e3").unwrap().deadline, Some(Nanos::from_micros(500)));
-    assert_eq!(with("'auto'").unwrap().deadline, None);
-    assert_eq!(parse(COMPLETE).unwrap().deadline, None);
+    assert_eq!(with("2000").unwrap().groups[0].deadline, Some(Nanos::from_millis(2)));
+    assert_eq!(with("0.5e3").unwrap().groups[0].deadline, Some(Nanos::from_micros(500)));
+    assert_eq!(with("'auto'").unwrap().groups[0].deadline, None);
+    assert_eq!(parse(COMPLETE).unwrap().groups[0].deadline, None);
     for wrong in ["0", "-3", "2e9", "nan"] {
         let said = with(wrong).unwrap_err().to_string();
         assert!(said.contains("line 1: `deadline_us` must be from 1 to"), "{said}");

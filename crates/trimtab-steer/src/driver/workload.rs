@@ -5,7 +5,7 @@ use trimtab_io::{DeviceId, Flags, Issuer, Nanos, Op, Outcome, Request, RequestId
 use super::figures::ArrayFigures;
 use super::reads::{Reads, RequestEnd};
 use super::{Reason, RunOptions};
-use crate::replica::{Order, Replica};
+use crate::replica::{MOST_REPLICAS, Order, Replica};
 
 /// A request of an array's workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,14 +59,17 @@ impl ArrayIo {
         }
     }
 
-    /// The order in which a read with this identifier fails over among the replicas: `copies` of
-    /// `drives` drives. It depends on the seed and the identifier only, so it is the same under
-    /// all strategies.
+    /// The order in which a read with this identifier fails over among `drives` drives. It depends
+    /// on the options and the identifier only, so it is the same under all strategies.
     #[must_use]
-    pub fn order(&self, id: RequestId, drives: usize, copies: usize, seed: u64) -> Order {
+    pub fn order(&self, id: RequestId, drives: usize, options: &RunOptions) -> Order {
         // Any number unique to the read suffices.
-        let random = SplitMix64::new(seed ^ (id.0 << 1)).next();
-        Order::shuffled(self.primary, drives, copies, random)
+        let random = SplitMix64::new(options.seed ^ (id.0 << 1)).next();
+        let group = |drive: Replica| options.groups.get(drive.index());
+        let among = (0..drives as u8).map(Replica);
+        let own = among.filter(|&drive| group(drive) == group(self.primary));
+        let copies = options.copies.unwrap_or(MOST_REPLICAS.min(drives));
+        Order::shuffled_among(self.primary, own, copies, random)
     }
 }
 

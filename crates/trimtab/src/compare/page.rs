@@ -20,6 +20,7 @@ pub(super) fn page(path: &Path, comparison: &Comparison, report: &Report) -> Pag
         page.verdict(verdict);
     }
     page.table(table::strategies(report));
+    table::groups(report).into_iter().for_each(|table| page.table(table));
     page.chart(averages(report));
     page.chart(percentiles(report));
     page.chart(distributions(report));

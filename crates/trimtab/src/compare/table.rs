@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use trimtab_compare::{DriveFacts, MEASURES, Measure, Report, StrategyReport};
+use trimtab_compare::{DriveFacts, GroupFigures, MEASURES, Measure, Report, StrategyReport};
 use trimtab_io::Nanos;
 use trimtab_report::{Align, Facts, Table, count, machine};
 
@@ -17,7 +17,8 @@ pub(super) fn text(path: &Path, report: &Report) -> String {
     let facts = facts(path, report);
     let (table, drives) = (strategies(report), drives(report));
     let (failed, never) = (failed(report).concat(), never_refusing(report).concat());
-    format!("{facts}\n{table}\n{failed}{drives}{never}")
+    let groups: String = groups(report).iter().map(|table| format!("{table}\n")).collect();
+    format!("{facts}\n{table}\n{groups}{failed}{drives}{never}")
 }
 
 /// A line for each row of which reads failed: they are in none of its figures.
@@ -99,6 +100,27 @@ pub(super) fn strategies(report: &Report) -> Table {
     let mut table = Table::new(&columns).with_caption(caption);
     report.strategies.iter().for_each(|row| table.row(cells(row, several)));
     table
+}
+
+/// For each group of drives, its users' reads under each strategy.
+pub(super) fn groups(report: &Report) -> Vec<Table> {
+    let times = || MEASURES.iter().filter(|measure| measure.is_time);
+    let of_first = report.strategies.first().map_or(&[][..], |row| &row.groups[..]);
+    let table = |(number, group): (usize, &GroupFigures)| {
+        let columns: Vec<_> = [("strategy".to_owned(), Align::Left)]
+            .into_iter()
+            .chain(times().map(|measure| (measure.name.to_owned(), Align::Right)))
+            .collect();
+        let caption = format!("latency of the reads of group {}, medians", group.group);
+        let mut table = Table::new(&columns).with_caption(&caption);
+        for row in &report.strategies {
+            let median = row.groups[number].median;
+            let times = times().map(|measure| shown(measure, median.get(measure.key)));
+            table.row([row.name.clone()].into_iter().chain(times).collect::<Vec<_>>());
+        }
+        table
+    };
+    of_first.iter().enumerate().map(table).collect()
 }
 
 fn cells(row: &StrategyReport, several: bool) -> Vec<String> {

@@ -61,7 +61,7 @@ extern "C" {
 #endif
 
 /* The interface described here; the library's is trimtab_version(). */
-#define TRIMTAB_VERSION 7
+#define TRIMTAB_VERSION 8
 
 /*
  * How long a read may take, instead of a number of nanoseconds.
@@ -168,10 +168,26 @@ typedef struct trimtab_set trimtab_set;
 /* A replica. Members that are not named are 0. */
 struct trimtab_replica {
 	const char *path;
-	const char *model;    /* a file of `trimtab train`; NULL: none, the set decides by
+	const char *model;    /* a file of `trimtab train` or `trimtab profile queue`;
+			       * NULL: none, the set decides by
 			       * its reads in flight and the latencies it has seen */
 	const char *pins;     /* directory of the pinned state; NULL: /sys/fs/bpf/trimtab */
 	uint64_t reserved[3]; /* 0 */
+};
+
+/*
+ * Which replicas a set's reads go to. The last three are to compare with. Since version 8.
+ */
+enum trimtab_strategy {
+	/* trimtab's own. */
+	TRIMTAB_STRATEGY_TRIMTAB = 0,
+	/* The primary replica only. */
+	TRIMTAB_STRATEGY_BASE = 1,
+	/* Another replica too if the primary has not answered after strategy_ns. */
+	TRIMTAB_STRATEGY_HEDGE = 2,
+	/* The first replica whose model does not expect a longer latency than strategy_ns; the last
+	 * one if all do (MittOS). */
+	TRIMTAB_STRATEGY_MITT = 3,
 };
 
 /*
@@ -185,7 +201,9 @@ struct trimtab_set_options {
 	uint64_t oldest_ns;   /* greatest age of the drives' state: 1 s */
 	uint64_t seed;        /* of random choices: 1 */
 	uint32_t flags;       /* TRIMTAB_DIRECT, for which nothing must be aligned: 0 */
-	uint32_t reserved;    /* 0 */
+	/* Since version 8. */
+	uint32_t strategy;    /* enum trimtab_strategy: 0 */
+	uint64_t strategy_ns; /* for the strategies that have a time: 0 */
 };
 
 /* Counters of a set since it was opened. */

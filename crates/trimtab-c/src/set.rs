@@ -1,13 +1,13 @@
 //! Sets of replicas.
 
 use std::ffi::{c_char, c_int, c_uint};
-use std::mem::MaybeUninit;
+use std::mem::{MaybeUninit, offset_of};
 use std::time::Duration;
 use std::{ptr, slice};
 
 use trimtab_predict::Model;
 use trimtab_read::{Source, Urgency};
-use trimtab_replicas::{ReplicaOptions, ReplicaSet, SetFigures, SetOptions};
+use trimtab_replicas::{ReplicaOptions, ReplicaSet, SetFigures, SetOptions, SetStrategy};
 
 use crate::error::{Failure, guarded};
 use crate::options::text;
@@ -17,6 +17,10 @@ const DIRECT: c_uint = 1;
 /// The set's own deadline.
 const SET_DEADLINE: i64 = 0;
 const MOST: usize = 8;
+/// `enum trimtab_strategy`
+const BASE: u32 = 1;
+const HEDGE: u32 = 2;
+const MITT: u32 = 3;
 
 /// `struct trimtab_replica`
 #[derive(Clone, Copy)]
@@ -37,8 +41,13 @@ struct CSetOptions {
     oldest_ns: u64,
     seed: u64,
     flags: c_uint,
-    reserved: u32,
+    /// Since version 8; reserved before. 0: trimtab's own.
+    strategy: u32,
+    strategy_ns: u64,
 }
+
+/// The size of the first version.
+const LEAST: usize = offset_of!(CSetOptions, strategy_ns);
 
 /// `struct trimtab_set_figures`
 #[derive(Clone, Copy, Default)]
@@ -61,7 +70,8 @@ impl Default for CSetOptions {
             oldest_ns: u64::try_from(oldest.as_nanos()).unwrap_or(u64::MAX),
             seed,
             flags: 0,
-            reserved: 0,
+            strategy: 0,
+            strategy_ns: 0,
         }
     }
 }
@@ -76,15 +86,17 @@ impl CSetOptions {
         if options.is_null() {
             return Ok(ours);
         }
-        if size < size_of::<Self>() {
+        if size < LEAST {
             return Err(Failure::invalid("trimtab_set_open: this is not the size of the options"));
         }
         // SAFETY: the caller's promise; all bit patterns are valid.
+        let known = size.min(size_of::<Self>());
         let beyond = unsafe {
-            ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), size_of::<Self>());
-            slice::from_raw_parts(options.add(size_of::<Self>()), size - size_of::<Self>())
+            ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), known);
+            slice::from_raw_parts(options.add(known), size - known)
         };
-        if ours.reserved != 0 || beyond.iter().any(|byte| *byte != 0) || ours.flags & !DIRECT != 0 {
+        let is_unknown = ours.strategy > MITT || ours.flags & !DIRECT != 0;
+        if is_unknown || beyond.iter().any(|byte| *byte != 0) {
             let why = "trimtab_set_open: an option that this library does not know is set; begin \
                        with trimtab_set_default_options";
             return Err(Failure::invalid(why));
@@ -103,7 +115,20 @@ impl CSetOptions {
             direct: self.flags & DIRECT != 0,
             oldest: Duration::from_nanos(self.oldest_ns),
             seed: self.seed,
+            strategy: self.strategy(),
             ..SetOptions::default()
+        }
+    }
+}
+
+impl CSetOptions {
+    fn strategy(&self) -> SetStrategy {
+        let time = Duration::from_nanos(self.strategy_ns);
+        match self.strategy {
+            BASE => SetStrategy::Base,
+            HEDGE => SetStrategy::Hedge { after: time },
+            MITT => SetStrategy::Mitt { deadline: time },
+            _ => SetStrategy::Trimtab,
         }
     }
 }

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <pthread.h>
+#include <stddef.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -93,6 +94,21 @@ int main(int argc, char **argv)
 	wrong.flags = 8;
 	EXPECT(!trimtab_set_open(replicas, 2, &wrong, sizeof wrong) && errno == EINVAL);
 	EXPECT(!trimtab_set_open(replicas, 2, &options, 8) && errno == EINVAL);
+	wrong = options;
+	wrong.strategy = 4;
+	EXPECT(!trimtab_set_open(replicas, 2, &wrong, sizeof wrong) && errno == EINVAL);
+	wrong.strategy = TRIMTAB_STRATEGY_HEDGE;
+	EXPECT(!trimtab_set_open(replicas, 2, &wrong, sizeof wrong) && errno == EINVAL);
+	for (wrong.strategy = 0; wrong.strategy < 4; wrong.strategy++) {
+		wrong.strategy_ns = 1000000;
+		set = trimtab_set_open(replicas, 2, &wrong, sizeof wrong);
+		reads(set);
+		trimtab_set_close(set);
+	}
+	/* Options as they were before version 8. */
+	set = trimtab_set_open(replicas, 2, &options, offsetof(struct trimtab_set_options, strategy_ns));
+	EXPECT(set != NULL);
+	trimtab_set_close(set);
 	replicas[1].reserved[2] = 1;
 	EXPECT(!trimtab_set_open(replicas, 2, &options, sizeof options) && errno == EINVAL);
 	replicas[1].reserved[2] = 0;

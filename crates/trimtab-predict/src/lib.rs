@@ -24,6 +24,7 @@
 //! | `heur-adv` | the same, and whether the drive was slow at a low queue depth: [`AdvancedHeuristic`] | LinnOS, §5.3 |
 //! | `linnos` | 31 digits of queue and history, by a light network: [`Linnos`] | LinnOS, §4.3–4.5 |
 //! | `trimtab` | features of the drive and of its parallel units, by forests of small trees: [`ForestPredictor`] | this project; gradient boosting is Friedman, *Greedy function approximation*, 2001 |
+//! | `mitt-state` | the queue, by the counts in the tracked state, without training: [`MittState`] | MittOS, §4.2.1 |
 //! | [`QueueModel`]: `mitt-noop`, `mitt-cfq`, `mitt-ssd` | the queue itself, without training: [`mitt`] | MittOS, §4.2 |
 //!
 //! [`MittCache`] stands above any of them: it refuses a read that was expected in memory and
@@ -100,6 +101,7 @@ mod linnos;
 mod mistaken;
 pub mod mitt;
 mod mitt_cache;
+mod mitt_state;
 mod model;
 mod online;
 mod page_record;
@@ -127,6 +129,7 @@ pub use label::{Label, LabelRule};
 pub use linnos::Linnos;
 pub use mistaken::{ErrorShares, Mistaken};
 pub use mitt_cache::{CacheRuling, MittCache, MittCacheOptions};
+pub use mitt_state::{MittState, QueueTimes};
 pub use model::{
     Card, Model, PredictorKind, Provenance, QueueModel, RefusalCost, Trained, card_path,
     fingerprint,

@@ -8,6 +8,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use trimtab_io::{LatencyHistogram, Nanos, Request};
 use trimtab_predict::{Forecast, Predictor, Ticket, Verdict};
@@ -19,6 +20,7 @@ use trimtab_steer::{
 
 use crate::figures::{Counters, count};
 use crate::health::Health;
+use crate::options::{SetOptions, SetStrategy};
 use crate::seen::Seen;
 
 /// What all threads of a set share.
@@ -54,34 +56,13 @@ impl Known {
 
 impl Shared {
     /// The strategy over these replicas, most of whose reads take less than `usual`.
-    pub(crate) fn new(
-        readers: Box<[Arc<Reader>]>,
-        usual: Nanos,
-        most_extra: f64,
-        seed: u64,
-    ) -> Self {
+    pub(crate) fn new(readers: Box<[Arc<Reader>]>, usual: Nanos, options: &SetOptions) -> Self {
         let known = Arc::new(Known {
             seen: readers.iter().map(|_| Seen::new(usual)).collect(),
             health: readers.iter().map(|_| Health::default()).collect(),
             without_model: AtomicBool::new(false),
         });
-        let predictor = |(number, reader): (usize, &Arc<Reader>)| -> Box<dyn Predictor> {
-            let (reader, known) = (Arc::clone(reader), Arc::clone(&known));
-            Box::new(ReplicaPredictor { reader, known, number })
-        };
-        let predictors = PredictorSet::new(readers.iter().enumerate().map(predictor));
-        // Before anything has been seen: most reads are usual, and one in a hundred stalls.
-        let mut reads = LatencyHistogram::new();
-        reads.extend((0..100).map(|read| if read == 0 { STALL.max(usual) } else { usual }));
-        let history = ReplicaHistory { reads, inflection: usual, false_submit_rate: 0.0 };
-        let inputs = StrategyInputs {
-            predictors: Some(predictors),
-            // A decision takes the time it takes; none is added.
-            costs: Costs::default(),
-            tuning: Tuning { most_extra, control: true, ..Tuning::default() },
-            seed,
-        };
-        let strategy = StrategyKind::Trimtab.build(&vec![history; readers.len()], inputs);
+        let strategy = strategy(&readers, &known, usual, options);
         let counters = Counters::default();
         Self { readers, known, counters, choice: Mutex::new(Choice { strategy }) }
     }
@@ -93,6 +74,81 @@ impl Shared {
 
     fn choice(&self) -> MutexGuard<'_, Choice> {
         self.choice.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The strategy of a set.
+fn strategy(
+    readers: &[Arc<Reader>],
+    known: &Arc<Known>,
+    usual: Nanos,
+    options: &SetOptions,
+) -> Box<dyn Strategy> {
+    let (kind, usual, limit) = match options.strategy {
+        SetStrategy::Trimtab => (StrategyKind::Trimtab, usual, None),
+        SetStrategy::Base => (StrategyKind::Base, usual, None),
+        // All reads so far took that long, so their p95 is the delay.
+        SetStrategy::Hedge { after } => (StrategyKind::Hedge, nanos(after), None),
+        SetStrategy::Mitt { deadline } => (StrategyKind::Mitt, usual, Some(nanos(deadline))),
+    };
+    let predictor = |(number, reader): (usize, &Arc<Reader>)| -> Box<dyn Predictor> {
+        let (reader, known) = (Arc::clone(reader), Arc::clone(known));
+        match limit {
+            Some(limit) => Box::new(Refusing { reader, known, limit }),
+            None => Box::new(ReplicaPredictor { reader, known, number }),
+        }
+    };
+    let predictors = PredictorSet::new(readers.iter().enumerate().map(predictor));
+    let inputs = StrategyInputs {
+        predictors: Some(predictors),
+        // A decision takes the time it takes; none is added.
+        costs: Costs::default(),
+        tuning: Tuning { most_extra: options.most_extra, control: true, ..Tuning::default() },
+        seed: options.seed,
+    };
+    // Before anything has been seen: most reads are usual, and one in a hundred stalls.
+    let mut reads = LatencyHistogram::new();
+    reads.extend((0..100).map(|read| if read == 0 { STALL.max(usual) } else { usual }));
+    let history = ReplicaHistory { reads, inflection: usual, false_submit_rate: 0.0 };
+    kind.build(&vec![history; readers.len()], inputs)
+}
+
+fn nanos(time: Duration) -> Nanos {
+    Nanos(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// For MittOS's strategy: refuses what the model expects to take longer than a limit.
+#[derive(Clone)]
+struct Refusing {
+    reader: Arc<Reader>,
+    known: Arc<Known>,
+    limit: Nanos,
+}
+
+impl Predictor for Refusing {
+    fn name(&self) -> &'static str {
+        "refusing"
+    }
+
+    fn predict(&self, now: Nanos, request: &Request) -> Forecast {
+        let forecast = self.reader.forecast(now, request.length, request.offset);
+        let wait = forecast.and_then(|forecast| forecast.wait);
+        if wait.is_none() {
+            self.known.without_model.store(true, Relaxed);
+        }
+        let is_late = wait.is_some_and(|wait| wait > self.limit);
+        let verdict = if is_late { Verdict::Late } else { Verdict::Fast };
+        Forecast { wait, ..Forecast::bare(verdict) }
+    }
+
+    fn sent(&mut self, _: Nanos, _: &Request) -> Ticket {
+        Ticket(0)
+    }
+
+    fn completed(&mut self, _: Nanos, _: Ticket, _: bool) {}
+
+    fn boxed_clone(&self) -> Box<dyn Predictor> {
+        Box::new(self.clone())
     }
 }
 

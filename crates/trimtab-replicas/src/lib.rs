@@ -91,6 +91,6 @@ mod thread;
 
 pub use error::{OpenError, ReadError};
 pub use figures::{ReplicaFigures, SetFigures};
-pub use options::{ReplicaOptions, SetOptions};
+pub use options::{ReplicaOptions, SetOptions, SetStrategy};
 pub use set::ReplicaSet;
 pub use trimtab_steer::ControlFigures;

@@ -40,6 +40,30 @@ impl ReplicaOptions {
     }
 }
 
+/// Which replicas a set's reads go to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SetStrategy {
+    /// trimtab's own: see the [crate](crate).
+    #[default]
+    Trimtab,
+    /// To compare with: to the primary replica only.
+    Base,
+    /// To compare with: also to another replica if the primary has not answered after this time
+    /// (Dean and Barroso, "The Tail at Scale", CACM 56(2), 2013).
+    Hedge {
+        /// The delay.
+        after: Duration,
+    },
+    /// MittOS (Hao, *Fast and Stable Storage*, §4.1.2): a replica whose model expects a longer
+    /// latency refuses, and the next one is asked; the last one may not refuse. For
+    /// [models of queues](trimtab_predict::MittState), and any others that expect a latency. A
+    /// replica without one refuses nothing.
+    Mitt {
+        /// The longest latency that is admitted.
+        deadline: Duration,
+    },
+}
+
 /// Options of a set.
 #[derive(Clone, Copy, Debug)]
 pub struct SetOptions {
@@ -61,6 +85,10 @@ pub struct SetOptions {
     pub oldest: Duration,
     /// The seed of random choices: control reads, the order of failover. Default: 1.
     pub seed: u64,
+    /// Which replicas reads go to. Default: trimtab's own strategy. The others do nothing beyond
+    /// what they are known for: without a deadline no other replica is asked after 100 ms. All
+    /// of them go on from replicas that fail.
+    pub strategy: SetStrategy,
 }
 
 impl Default for SetOptions {
@@ -73,6 +101,7 @@ impl Default for SetOptions {
             direct: false,
             oldest,
             seed: 1,
+            strategy: SetStrategy::Trimtab,
         }
     }
 }
@@ -84,6 +113,14 @@ impl SetOptions {
         }
         if self.deadline.is_some_and(|deadline| deadline.is_zero()) {
             return Err(OpenError::Option("the deadline must not be 0: no read could keep it"));
+        }
+        let needs = match self.strategy {
+            SetStrategy::Trimtab | SetStrategy::Base => None,
+            SetStrategy::Hedge { after } => Some(after),
+            SetStrategy::Mitt { deadline } => Some(deadline),
+        };
+        if needs.is_some_and(|time| time.is_zero()) {
+            return Err(OpenError::Option("the strategies hedge and mitt need a time above 0"));
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use crate::choice::Shared;
 use crate::error::{OpenError, ReadError};
 use crate::figures::{Counters, SetFigures, count};
 use crate::health::Health;
-use crate::options::{ReplicaOptions, SetOptions};
+use crate::options::{ReplicaOptions, SetOptions, SetStrategy};
 use crate::plain;
 use crate::thread::{self, Came, Wanted};
 
@@ -45,6 +45,8 @@ pub(crate) struct Set {
     deadline: Option<Duration>,
     auto: SharedAuto,
     is_direct: bool,
+    /// Whether reads without a deadline are sent to another replica after a time.
+    pub(crate) rescues: bool,
     seed: u64,
     is_closed: AtomicBool,
 }
@@ -76,7 +78,7 @@ impl ReplicaSet {
         let files = check_all(&replicas, &readers, options.direct)?;
         let threshold = |options: &ReplicaOptions| options.model.as_ref()?.card.label.threshold();
         let usual = replicas.iter().filter_map(threshold).min().unwrap_or(USUAL);
-        let shared = Shared::new(readers.into(), usual, options.most_extra, options.seed);
+        let shared = Shared::new(readers.into(), usual, options);
         Ok(Self {
             set: Arc::new(Set {
                 shared: Arc::new(shared),
@@ -84,6 +86,7 @@ impl ReplicaSet {
                 deadline: options.deadline,
                 auto: SharedAuto::new(&options.auto).map_err(OpenError::Auto)?,
                 is_direct: options.direct,
+                rescues: options.strategy == SetStrategy::Trimtab,
                 seed: options.seed,
                 is_closed: AtomicBool::new(false),
             }),

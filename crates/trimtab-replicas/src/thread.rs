@@ -28,6 +28,8 @@ static THREADS: AtomicU64 = AtomicU64::new(0);
 
 /// How long a read without a deadline waits before another replica is asked, whatever it costs.
 const LONGEST_WAIT: Nanos = Nanos::from_millis(100);
+/// The same for strategies that are compared with, which do not do that.
+const NEVER: Nanos = Nanos::from_secs(3600);
 
 struct Rings {
     /// The fork that they belong to: a child cannot use its parent's.
@@ -139,7 +141,7 @@ impl Ring {
         let request = request(id, wanted, buffer.len() as u64);
         driver.reads().begin(request);
         let timer = driver.read(&request, wanted.order).ok()?;
-        let mut rescue_at = wanted.rescue_at(Nanos::ZERO);
+        let mut rescue_at = wanted.rescue_at(Nanos::ZERO, self.set.rescues);
         let end = wanted.deadline.unwrap_or(Nanos::MAX);
         let is_complete = loop {
             if driver.reads().is_done {
@@ -151,7 +153,7 @@ impl Ring {
                     break false;
                 }
                 driver.expire(timer).ok()?;
-                rescue_at = wanted.rescue_at(now);
+                rescue_at = wanted.rescue_at(now, self.set.rescues);
             }
         };
         driver.reads().current = None;
@@ -171,12 +173,12 @@ impl Ring {
 
 impl Wanted {
     /// When another replica is asked whatever it costs, after `now`: at half of the time to the
-    /// deadline, and then each time at half of what is left.
-    fn rescue_at(&self, now: Nanos) -> Nanos {
+    /// deadline, and then each time at half of what is left. `rescues`: also without a deadline.
+    fn rescue_at(&self, now: Nanos, rescues: bool) -> Nanos {
         let begun = now.max(self.arrival);
         match self.deadline {
             Some(deadline) => begun + Nanos(deadline.since(begun).0 / 2).max(Nanos(1_000)),
-            None => begun + LONGEST_WAIT,
+            None => begun + if rescues { LONGEST_WAIT } else { NEVER },
         }
     }
 }
@@ -288,10 +290,11 @@ mod tests {
             arrival: Nanos(1_000_000),
             deadline: Some(Nanos(9_000_000)),
         };
-        let first = wanted.rescue_at(Nanos::ZERO);
-        assert_eq!((first, wanted.rescue_at(first)), (Nanos(5_000_000), Nanos(7_000_000)));
-        assert!(wanted.rescue_at(Nanos(9_000_000)) > Nanos(9_000_000));
+        let first = wanted.rescue_at(Nanos::ZERO, true);
+        assert_eq!((first, wanted.rescue_at(first, true)), (Nanos(5_000_000), Nanos(7_000_000)));
+        assert!(wanted.rescue_at(Nanos(9_000_000), true) > Nanos(9_000_000));
         let patient = Wanted { deadline: None, ..wanted };
-        assert_eq!(patient.rescue_at(Nanos::ZERO), Nanos(101_000_000));
+        assert_eq!(patient.rescue_at(Nanos::ZERO, true), Nanos(101_000_000));
+        assert!(patient.rescue_at(Nanos::ZERO, false) > Nanos::from_secs(60));
     }
 }

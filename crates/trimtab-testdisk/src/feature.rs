@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Programs that tests run. [`Feature::Program`] takes one of these, so that a misspelt name
 /// in `TRIMTAB_REQUIRE` is an error and does not pass for a program that no test needs.
-const PROGRAMS: [&str; 31] = [
+const PROGRAMS: [&str; 32] = [
     "blkdiscard",
     "bpftrace",
     "c++",
@@ -33,6 +33,7 @@ const PROGRAMS: [&str; 31] = [
     "script",
     "setpriv",
     "sh",
+    "sqlite3",
     "swapoff",
     "swapon",
     "sync",
@@ -78,6 +79,8 @@ pub enum Feature {
     Traces,
     /// `pandas`: Python with pandas and pyarrow.
     Pandas,
+    /// `sqlite`: SQLite's library with its header (libsqlite3-dev), for programs in C.
+    Sqlite,
     /// A program in `PATH`, under its own name.
     Program(&'static str),
 }
@@ -85,7 +88,7 @@ pub enum Feature {
 use Feature::*;
 
 /// All but the programs.
-const NAMED: [(Feature, &str); 15] = [
+const NAMED: [(Feature, &str); 16] = [
     (Root, "root"),
     (Bpf, "bpf"),
     (BpfLsm, "bpf-lsm"),
@@ -101,6 +104,7 @@ const NAMED: [(Feature, &str); 15] = [
     (Quiet, "quiet"),
     (Traces, "traces"),
     (Pandas, "pandas"),
+    (Sqlite, "sqlite"),
 ];
 
 impl fmt::Display for Feature {
@@ -143,6 +147,7 @@ impl Feature {
                 (is_there, "real traces: TRIMTAB_TRACES names no folder".to_owned())
             }
             Pandas => (has_pandas(), "python3 with pandas and pyarrow".to_owned()),
+            Sqlite => (has_sqlite(), "SQLite's header and library (libsqlite3-dev)".to_owned()),
             Program(name) => {
                 assert!(PROGRAMS.contains(&name), "add `{name}` to PROGRAMS in {}", file!());
                 (is_in_path(name), format!("the program {name}"))
@@ -175,6 +180,11 @@ fn has_pandas() -> bool {
     let mut python = Command::new("python3");
     python.args(["-c", "import pandas, pyarrow"]).stdout(Stdio::null()).stderr(Stdio::null());
     python.status().is_ok_and(|status| status.success())
+}
+
+fn has_sqlite() -> bool {
+    let folders = ["/usr/include", "/usr/local/include"];
+    folders.iter().any(|folder| Path::new(folder).join("sqlite3.h").exists())
 }
 
 #[cfg(test)]

@@ -33,6 +33,12 @@ pub enum Error {
         /// Why.
         source: trimtab_learn::Error,
     },
+    /// The predictor has a profile in the place of training.
+    #[error("{predictor} is not trained: make it of a drive's profile with `trimtab profile queue`")]
+    Untrained {
+        /// The predictor.
+        predictor: &'static str,
+    },
     /// A recording has no requests.
     #[error("{recording}: is empty")]
     Empty {

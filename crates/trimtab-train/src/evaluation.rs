@@ -221,7 +221,7 @@ impl<'a> Evaluation<'a> {
         let score = score(trained.kind().name(), &forecasts, recorded, reads, label);
         let importance = match trained {
             Trained::Trimtab(model) => importance(model, recorded, reads, label, seed),
-            Trained::HeurSim(_) | Trained::HeurAdv(_) | Trained::Linnos(_) => Vec::new(),
+            _ => Vec::new(),
         };
         Evaluated { score, importance, forecasts: forecasts.all }
     }

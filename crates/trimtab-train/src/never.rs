@@ -62,6 +62,7 @@ pub(crate) fn never_and_forecast(
             let (model, unseen) = model.map_err(failed)?;
             Ok((model.into(), Some(unseen)))
         }
+        PredictorKind::MittState => Err(Error::Untrained { predictor: kind.name() }),
     }
 }
 

@@ -67,6 +67,7 @@ pub(crate) fn train_and_forecast(
                 forests::train(functions, &sets, all, label, options, progress).map_err(failed)?;
             Ok((model.into(), Some(unseen)))
         }
+        PredictorKind::MittState => Err(Error::Untrained { predictor: kind.name() }),
     }
 }
 

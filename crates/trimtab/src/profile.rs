@@ -4,6 +4,7 @@ mod fit;
 mod fit_device;
 mod fit_disk;
 mod list;
+mod queue;
 mod show;
 
 use std::path::Path;
@@ -21,6 +22,7 @@ Examples:
   trimtab profile show femu > mine.toml
   trimtab profile show mine.toml --capacity 64G
   trimtab profile fit disk.parquet -o disk.toml
+  trimtab profile queue disk-7200 --deadline 20ms -o sda.safetensors
   sudo trimtab profile fit --device /dev/sda -o sda.toml";
 
 /// The verbs of `trimtab profile`.
@@ -32,6 +34,8 @@ pub(crate) enum Command {
     Show(show::Args),
     /// Make a description of a drive from a recording of it, or of a disk by reading from it.
     Fit(fit::Args),
+    /// Make a model of a drive's queue from its description, without training.
+    Queue(queue::Args),
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
@@ -39,6 +43,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::List(args) => list::run(&args),
         Command::Show(args) => show::run(&args),
         Command::Fit(args) => fit::run(&args),
+        Command::Queue(args) => queue::run(&args),
     }
 }
 

@@ -26,11 +26,16 @@ pub(crate) static LIBRARIES: LazyLock<PathBuf> = LazyLock::new(|| {
 
 /// Compiles a program with the strictest warnings. `None`, with a note, without a C compiler.
 pub(crate) fn compile(source: &Path, to: &Path) -> Option<()> {
+    compile_with(&[source], to, &[])
+}
+
+/// [`compile`] for a program of several files that uses other libraries too (`-lNAME`).
+pub(crate) fn compile_with(sources: &[&Path], to: &Path, libraries: &[&str]) -> Option<()> {
     let mut cc = Command::new("cc");
     cc.args(["-std=c11", "-D_GNU_SOURCE", "-O2", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]);
     cc.arg("-I").arg(Path::new(ROOT).join("include"));
-    cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).arg(source);
-    cc.arg("-L").arg(&*LIBRARIES).args(["-ltrimtab", "-lpthread"]);
+    cc.arg("-I").arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests")).arg("-o").arg(to).args(sources);
+    cc.arg("-L").arg(&*LIBRARIES).args(["-ltrimtab", "-lpthread"]).args(libraries);
     if !disk::requires(&[disk::Feature::Program("cc")]) {
         return None;
     }

@@ -132,7 +132,7 @@ fn recorded(records: &[Record]) -> Vec<Recorded> {
 /// figures are the same everywhere. A scenario can set another one (`costs.inference_us`).
 const fn inference(kind: PredictorKind) -> Nanos {
     match kind {
-        PredictorKind::HeurSim | PredictorKind::HeurAdv => Nanos(15),
+        PredictorKind::HeurSim | PredictorKind::HeurAdv | PredictorKind::MittState => Nanos(15),
         PredictorKind::Linnos => Nanos(140),
         PredictorKind::Trimtab => Nanos(220),
     }

@@ -31,7 +31,7 @@ impl Limit {
 
     /// The longest latency at which this request is admitted; `None`: any.
     #[inline]
-    pub(super) fn of(&self, now: Nanos, request: &Request) -> Option<Nanos> {
+    pub(crate) fn of(&self, now: Nanos, request: &Request) -> Option<Nanos> {
         if request.op != Op::Read {
             return None;
         }

@@ -15,6 +15,7 @@ use crate::forest::ForestModel;
 use crate::heuristic::HeuristicLimits;
 use crate::identity::Identity;
 use crate::label::{Label, LabelRule};
+use crate::mitt_state::QueueTimes;
 use crate::state::FEATURES;
 use crate::units::UnitFunction;
 
@@ -61,6 +62,8 @@ pub struct Card {
     base_latency: Option<BaseLatency>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     late: Option<Nanos>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<QueueTimes>,
     /// Of the tensors' file and of the card up to here: see [`seal`](super::seal). The last
     /// field.
     pub(super) checksum: String,
@@ -122,11 +125,15 @@ impl Card {
         let predictor = trained.kind();
         let limits = match trained {
             Trained::HeurSim(limits) | Trained::HeurAdv(limits) => Some(*limits),
-            Trained::Linnos(_) | Trained::Trimtab(_) => None,
+            Trained::Linnos(_) | Trained::Trimtab(_) | Trained::MittState(_) => None,
+        };
+        let queue = match trained {
+            Trained::MittState(times) => Some(*times),
+            _ => None,
         };
         let forest = match trained {
             Trained::Trimtab(model) => Some(model),
-            Trained::HeurSim(_) | Trained::HeurAdv(_) | Trained::Linnos(_) => None,
+            _ => None,
         };
         Self {
             version: VERSION,
@@ -141,6 +148,7 @@ impl Card {
             refuse_from: forest.map(|model| model.refuse_from),
             base_latency: forest.map(|model| model.base_latency.clone()),
             late: forest.map(|model| model.late),
+            queue,
             checksum: BLANK.to_owned(),
         }
     }
@@ -206,6 +214,10 @@ impl Card {
                 Ok(Trained::Linnos(network.into()))
             }
             PredictorKind::Trimtab => self.forest_model(&reader).map(Trained::from),
+            PredictorKind::MittState => {
+                let times = self.queue.filter(QueueTimes::is_valid);
+                times.map(Trained::MittState).ok_or(missing("queue"))
+            }
         }
     }
 

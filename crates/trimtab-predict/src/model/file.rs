@@ -45,7 +45,7 @@ impl Model {
     pub fn to_files(&self) -> Result<(Vec<u8>, String), Error> {
         let mut writer = Writer::default();
         match &self.trained {
-            Trained::HeurSim(_) | Trained::HeurAdv(_) => {}
+            Trained::HeurSim(_) | Trained::HeurAdv(_) | Trained::MittState(_) => {}
             Trained::Linnos(network) => writer.put("network", &Box::new(LinnOs::clone(network))),
             Trained::Trimtab(model) => {
                 writer.put("forest", &model.forest);

@@ -18,10 +18,13 @@ pub enum PredictorKind {
     Linnos,
     /// Forests over the tracked state: [`ForestPredictor`](crate::ForestPredictor).
     Trimtab,
+    /// MittOS's next free time, from the tracked state: [`MittState`](crate::MittState). It is not
+    /// trained.
+    MittState,
 }
 
 impl PredictorKind {
-    /// All predictors, in the order in which tables list them.
+    /// All predictors that are trained, in the order in which tables list them.
     pub const ALL: [Self; 4] = [Self::HeurSim, Self::HeurAdv, Self::Linnos, Self::Trimtab];
 
     /// Its name in options, tables and files.
@@ -32,6 +35,7 @@ impl PredictorKind {
             Self::HeurAdv => "heur-adv",
             Self::Linnos => "linnos",
             Self::Trimtab => "trimtab",
+            Self::MittState => "mitt-state",
         }
     }
 
@@ -41,6 +45,7 @@ impl PredictorKind {
             Self::HeurSim | Self::HeurAdv => 1,
             Self::Linnos => DIGITS,
             Self::Trimtab => FEATURES,
+            Self::MittState => 0,
         }
     }
 }

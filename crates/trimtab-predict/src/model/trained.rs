@@ -10,6 +10,7 @@ use super::kind::PredictorKind;
 use crate::forest::{ForestModel, ForestPredictor};
 use crate::heuristic::{AdvancedHeuristic, HeuristicLimits, SimpleHeuristic, forecast_by_length};
 use crate::linnos::Linnos;
+use crate::mitt_state::{MittState, QueueTimes};
 use crate::predictor::{Forecast, Predictor};
 use crate::state::{DriveState, Unit};
 use crate::units::{MAX_FUNCTIONS, UnitFunction};
@@ -26,6 +27,8 @@ pub enum Trained {
     Linnos(Arc<LinnOs>),
     /// Of [`ForestPredictor`].
     Trimtab(Arc<ForestModel>),
+    /// Of [`MittState`].
+    MittState(QueueTimes),
 }
 
 impl Trained {
@@ -37,6 +40,7 @@ impl Trained {
             Self::HeurAdv(_) => PredictorKind::HeurAdv,
             Self::Linnos(_) => PredictorKind::Linnos,
             Self::Trimtab(_) => PredictorKind::Trimtab,
+            Self::MittState(_) => PredictorKind::MittState,
         }
     }
 
@@ -46,7 +50,7 @@ impl Trained {
     pub fn functions(&self) -> &[UnitFunction] {
         match self {
             Self::Trimtab(model) => &model.functions[..model.functions.len().min(MAX_FUNCTIONS)],
-            Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => &[],
+            Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) | Self::MittState(_) => &[],
         }
     }
 
@@ -72,6 +76,7 @@ impl Trained {
             Self::Trimtab(model) => {
                 Some(model.forecast(request, &drive.features(now, request, units)))
             }
+            Self::MittState(times) => Some(times.forecast(now, request, drive)),
         }
     }
 
@@ -89,7 +94,7 @@ impl Trained {
             Self::Trimtab(model) => {
                 Some(model.forecast_if_late(request, &drive.features(now, request, units)))
             }
-            Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) => {
+            Self::HeurSim(_) | Self::HeurAdv(_) | Self::Linnos(_) | Self::MittState(_) => {
                 self.forecast(now, request, drive, units)
             }
         }
@@ -103,6 +108,7 @@ impl Trained {
             Self::HeurAdv(limits) => Box::new(AdvancedHeuristic::new(*limits)),
             Self::Linnos(network) => Box::new(Linnos::new(Arc::clone(network))),
             Self::Trimtab(model) => Box::new(ForestPredictor::new(Arc::clone(model))),
+            Self::MittState(times) => Box::new(MittState::new(*times)),
         }
     }
 }

@@ -122,6 +122,26 @@ fn errors_name_the_problem() {
 }
 
 #[test]
+fn queue_makes_a_model_of_a_profile() {
+    let directory = tempfile::tempdir().unwrap();
+    let model = directory.path().join("disk.safetensors");
+    let model = model.to_str().unwrap();
+    let args = ["queue", "disk-7200", "--deadline", "20ms", "--json", "-o", model];
+    let card = json(&args);
+    assert_eq!((&card["predictor"], &card["queue"]["parallel"]), (&"mitt-state".into(), &1.into()));
+    // The data sheet's mean seek of 8.5 ms, half a revolution of 8.33 ms, and the command.
+    let read_ms = card["queue"]["read_ns"].as_f64().unwrap() / 1e6;
+    assert!((read_ms - 12.7).abs() < 1.0, "{read_ms}");
+    let near = json(&[&args[..], &["--span", "1G"]].concat());
+    assert!(near["queue"]["read_ns"].as_f64().unwrap() / 1e6 < 7.0, "{near}");
+    let flash = json(&["queue", "openchannel", "--deadline", "1ms", "--json", "-o", model]);
+    assert_eq!((&flash["queue"]["parallel"], &flash["queue"]["read_ns"]), (&128.into(), &41_500.into()));
+    assert!(error(&["queue", "disk-7200", "--deadline", "0ms", "-o", model]).contains("above zero"));
+    let text = error(&["queue", "disk-7200", "--deadline", "1ms", "-o", "a.json"]);
+    assert!(text.contains("a.json: .json is the card's ending"), "{text}");
+}
+
+#[test]
 fn help_has_an_example() {
     for args in [&["--help"][..], &["list", "--help"], &["show", "--help"]] {
         assert!(stdout(&profile(args)).contains("Examples:"), "{args:?}");

@@ -32,9 +32,9 @@ static int seconds = 15, rounds = 4, runs = 1, threads = 16;
 struct way {
 	const char *name, *uri;
 	sqlite3 *connections[MOST_THREADS];
-	/* Latencies of the present run, ns. */
+	/* Latencies, ns: of all runs, and where those of the present run begin. */
 	int64_t *took;
-	size_t count, space;
+	size_t count, space, begin;
 	struct trimtab_set_figures before;
 	/* Results by run. */
 	double results[MOST_RUNS][8];
@@ -196,26 +196,31 @@ static struct trimtab_set_figures figures_of(struct way *way)
 	return figures;
 }
 
-/* Milliseconds, and percent of the pages; NAN for what too few queries support. */
+/* In ms; NAN if too few queries support it. */
+static double quantile(int64_t *took, size_t count, double share)
+{
+	qsort(took, count, sizeof *took, by_size);
+	return (double)count * (1 - share) >= 10 ? (double)took[(size_t)((double)count * share)] / 1e6
+						: NAN;
+}
+
+/* Milliseconds, and percent of the pages. The p99.9 is that of all runs. */
 static void end_run(struct way *way, int run)
 {
 	struct trimtab_set_figures after = figures_of(way), before = way->before;
 	double *to = way->results[run], sum = 0, pages = (double)(after.reads - before.reads);
+	size_t count = way->count - way->begin;
 
-	qsort(way->took, way->count, sizeof *way->took, by_size);
-	for (size_t i = 0; i < way->count; i++)
+	for (size_t i = way->begin; i < way->count; i++)
 		sum += (double)way->took[i];
-	to[0] = sum / (double)way->count / 1e6;
-	for (int i = 1; i < 5; i++) {
-		int is_enough = (double)way->count * (1 - quantiles[i]) >= 10;
-
-		to[i] = is_enough ? (double)way->took[(size_t)((double)way->count * quantiles[i])] / 1e6 : NAN;
-	}
+	to[0] = sum / (double)count / 1e6;
+	for (int i = 1; i < 4; i++)
+		to[i] = quantile(way->took + way->begin, count, quantiles[i]);
 	/* Sent elsewhere first, and sent twice. */
 	to[5] = 100 * (double)(after.moved - before.moved) / pages;
 	to[6] = 100 * (double)(after.extra - before.extra) / pages;
-	to[7] = (double)way->count;
-	way->count = 0;
+	to[7] = (double)count;
+	way->begin = way->count;
 }
 
 static int by_value(const void *a, const void *b)
@@ -225,7 +230,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median, and the lowest and highest of several runs. */
+/* Median, and the lowest and highest of several runs; the p99.9 over all of them. */
 static void show(void)
 {
 	printf("%-10s %8s", "", "queries");
@@ -238,6 +243,8 @@ static void show(void)
 		for (int run = 0; run < runs; run++)
 			queries += ways[i].results[run][7];
 		printf("%-10s %8.0f", ways[i].name, queries);
+		for (int run = 0; run < runs; run++)
+			ways[i].results[run][4] = quantile(ways[i].took, ways[i].count, quantiles[4]);
 		for (int column = 0; column < 7; column++) {
 			double all[MOST_RUNS];
 			const char *unit = column < 5 ? "ms" : "%";
@@ -248,7 +255,7 @@ static void show(void)
 			qsort(all, (size_t)runs, sizeof *all, by_value);
 			if (isnan(all[0]))
 				strcpy(text, "-");
-			else if (runs == 1)
+			else if (runs == 1 || column == 4)
 				snprintf(text, sizeof text, "%.2f %s", all[0], unit);
 			else
 				snprintf(text, sizeof text, "%.2f %s (%.2f-%.2f)", all[runs / 2],

@@ -89,8 +89,8 @@ impl CSetOptions {
         if size < LEAST {
             return Err(Failure::invalid("trimtab_set_open: this is not the size of the options"));
         }
-        // SAFETY: the caller's promise; all bit patterns are valid.
         let known = size.min(size_of::<Self>());
+        // SAFETY: the caller's promise; all bit patterns are valid.
         let beyond = unsafe {
             ptr::copy_nonoverlapping(options, (&raw mut ours).cast::<u8>(), known);
             slice::from_raw_parts(options.add(known), size - known)

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use trimtab_io::Nanos;
 use trimtab_predict::{
-    CardError, FilesError, Identity, Label, LabelRule, Model, PredictorKind, Provenance, Recorded,
-    card_path, fingerprint,
+    CardError, FilesError, Identity, Label, LabelRule, Model, PredictorKind, Provenance, QueueTimes,
+    Recorded, Trained, card_path, fingerprint,
 };
 use trimtab_train::{Event, TrainingOptions, TrainingSet, events, train};
 
@@ -51,6 +51,29 @@ fn written(model: &Model) -> (tempfile::TempDir, PathBuf) {
     fs::write(&path, tensors).unwrap();
     fs::write(card_path(&path), card).unwrap();
     (folder, path)
+}
+
+#[test]
+fn model_of_a_queue_is_what_was_saved() {
+    let times = QueueTimes {
+        read_ns: 1,
+        read_page_ns: 2,
+        write_ns: 3,
+        write_page_ns: 4,
+        parallel: 5,
+        deadline_ns: 6,
+    };
+    let card = model(PredictorKind::HeurSim, &recording()).card;
+    let load = |times| {
+        let (label, training) = (card.label.clone(), card.training.clone());
+        let (_folder, path) =
+            written(&Model::new(Trained::MittState(times), card.rule, label, training));
+        Model::load(&path)
+    };
+    let again = load(times).unwrap();
+    assert!(matches!(again.trained, Trained::MittState(same) if same == times));
+    let wrong = load(QueueTimes { parallel: 0, ..times }).unwrap_err().to_string();
+    assert!(wrong.contains("queue"), "{wrong}");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::{duration, size};
 const HELP: &str = "\
 Examples:
   trimtab profile queue disk-7200 --deadline 20ms -o sda.safetensors
-  trimtab profile queue sda.toml --span 100G --deadline 15ms -o sda.safetensors
+  trimtab profile queue disk-7200 --span 100G --deadline 15ms -o sda.safetensors
 
 The predictor mitt-state needs no training: it knows how long requests take, and expects a read
 to wait for those that are in flight, of all processes. Its model is used as any other: by `trimtab

@@ -131,6 +131,8 @@ const NOT: &[(&str, &str)] = &[
     ("cc -O2 -o failover", "needs the library installed; the tests of trimtab-c compile it"),
     ("failover /mnt/a/data", "needs the library installed; the tests of trimtab-c run it"),
     ("cc -O2 -o replicas", "needs the library installed; the tests of trimtab-c compile it"),
+    ("cc -O2 -o queries", "needs the library installed; the tests of trimtab-c compile its VFS"),
+    ("sudo examples/sqlite-replicas/trial", "takes minutes"),
     ("sudo target/debug/replicated-kv", "takes minutes; its own tests run it, shortened"),
     ("cargo build --release -p replicated-kv", "builds for minutes; its own tests build it"),
     ("sudo target/release/replicated-kv", "takes minutes; its own tests run it, shortened"),

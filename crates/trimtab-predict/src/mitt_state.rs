@@ -56,7 +56,8 @@ impl QueueTimes {
     #[must_use]
     pub fn forecast(&self, now: Nanos, request: &Request, drive: &DriveState) -> Forecast {
         let expected = self.wait(now, drive) + self.alone(request);
-        let limit = Limit { deadline: Some(Nanos(self.deadline_ns)), hop: Nanos::ZERO, elsewhere: None };
+        let limit =
+            Limit { deadline: Some(Nanos(self.deadline_ns)), hop: Nanos::ZERO, elsewhere: None };
         let is_late = limit.of(now, request).is_some_and(|limit| expected > limit);
         let verdict = if is_late { Verdict::Late } else { Verdict::Fast };
         Forecast {
@@ -86,8 +87,12 @@ impl QueueTimes {
         let of = |requests: u64, each: u64, bytes: u64, page: u64| {
             requests.saturating_mul(each).saturating_add(pages(bytes).saturating_mul(page))
         };
-        let work = of(reads, self.read_ns, drive.read_bytes, self.read_page_ns)
-            .saturating_add(of(writes, self.write_ns, drive.write_bytes, self.write_page_ns));
+        let work = of(reads, self.read_ns, drive.read_bytes, self.read_page_ns).saturating_add(of(
+            writes,
+            self.write_ns,
+            drive.write_bytes,
+            self.write_page_ns,
+        ));
         // The current request may be overdue: then it still occupies the drive, and the rest waits.
         let parallel = u64::from(self.parallel);
         let passed = now.since(began(drive)).0.saturating_mul(parallel).min(work / requests);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use trimtab_io::Nanos;
 use trimtab_predict::{
-    CardError, FilesError, Identity, Label, LabelRule, Model, PredictorKind, Provenance, QueueTimes,
-    Recorded, Trained, card_path, fingerprint,
+    CardError, FilesError, Identity, Label, LabelRule, Model, PredictorKind, Provenance,
+    QueueTimes, Recorded, Trained, card_path, fingerprint,
 };
 use trimtab_train::{Event, TrainingOptions, TrainingSet, events, train};
 

@@ -34,7 +34,9 @@ pub enum Error {
         source: trimtab_learn::Error,
     },
     /// The predictor has a profile in the place of training.
-    #[error("{predictor} is not trained: make it of a drive's profile with `trimtab profile queue`")]
+    #[error(
+        "{predictor} is not trained: make it of a drive's profile with `trimtab profile queue`"
+    )]
     Untrained {
         /// The predictor.
         predictor: &'static str,

@@ -97,9 +97,8 @@ fn of_disk(profile: &DiskProfile, span: Option<u64>, deadline: Nanos) -> QueueTi
     let place = |number: u64| span / PLACES * number + span / (2 * PLACES);
     let mean = |op, length| {
         let all = (0..PLACES).flat_map(|from| (0..PLACES).map(move |to| (from, to)));
-        let times = all.map(|(from, to)| {
-            timing.expected_service(place(from), op, place(to), length).0
-        });
+        let times =
+            all.map(|(from, to)| timing.expected_service(place(from), op, place(to), length).0);
         times.sum::<u64>() / (PLACES * PLACES)
     };
     let of = |op| {

@@ -135,8 +135,13 @@ fn queue_makes_a_model_of_a_profile() {
     let near = json(&[&args[..], &["--span", "1G"]].concat());
     assert!(near["queue"]["read_ns"].as_f64().unwrap() / 1e6 < 7.0, "{near}");
     let flash = json(&["queue", "openchannel", "--deadline", "1ms", "--json", "-o", model]);
-    assert_eq!((&flash["queue"]["parallel"], &flash["queue"]["read_ns"]), (&128.into(), &41_500.into()));
-    assert!(error(&["queue", "disk-7200", "--deadline", "0ms", "-o", model]).contains("above zero"));
+    assert_eq!(
+        (&flash["queue"]["parallel"], &flash["queue"]["read_ns"]),
+        (&128.into(), &41_500.into())
+    );
+    assert!(
+        error(&["queue", "disk-7200", "--deadline", "0ms", "-o", model]).contains("above zero")
+    );
     let text = error(&["queue", "disk-7200", "--deadline", "1ms", "-o", "a.json"]);
     assert!(text.contains("a.json: .json is the card's ending"), "{text}");
 }

@@ -24,7 +24,7 @@ use error::{Failure, guarded, last_error, refused, refused_wait, timed_out};
 use options::{COptions, text};
 
 /// The version of the interface.
-const VERSION: u32 = 7;
+const VERSION: u32 = 8;
 const NO_DEADLINE: i64 = -1;
 const AUTO_DEADLINE: i64 = -2;
 

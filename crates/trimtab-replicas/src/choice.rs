@@ -294,7 +294,8 @@ impl Strategy for ThreadChoice {
         } else {
             self.shared.choice().strategy.timer(turn, purpose);
         }
-        if asked(turn, known) > before {
+        // A read that was refused is sent for the first time.
+        if before > 0 && asked(turn, known) > before {
             let Counters { hedges, rescues, .. } = counters;
             count(if purpose == Timer::EXTERNAL { rescues } else { hedges });
         }

@@ -18,14 +18,17 @@ mod emulated;
 use drives::Drives;
 use emulated::PAGES;
 
-/// Reads so many pages, and verifies them.
+/// Reads so many pages, and verifies them. In a thread, which has the drives open until its end.
 fn read(set: &ReplicaSet, pages: u64) {
-    let mut page = [0; 4096];
-    for i in 0..pages {
-        let number = i * 7919 % PAGES;
-        set.read_exact_at(&mut page, number << 12).unwrap();
-        assert_eq!(page, [number as u8; 4096]);
-    }
+    let read = || {
+        let mut page = [0; 4096];
+        for i in 0..pages {
+            let number = i * 7919 % PAGES;
+            set.read_exact_at(&mut page, number << 12).unwrap();
+            assert_eq!(page, [number as u8; 4096]);
+        }
+    };
+    thread::scope(|scope| scope.spawn(read).join().unwrap());
 }
 
 fn served(set: &ReplicaSet) -> Vec<u64> {

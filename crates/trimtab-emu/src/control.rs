@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use trimtab_device::Fault;
-use trimtab_serve::{Client, Error};
+use trimtab_serve::{Client, Error, PredictableCommand, PredictableReply};
 
 use super::figures::Sample;
 use super::info::{DriveInfo, RunDirectory, bad_fault};
@@ -22,15 +22,23 @@ const LONG_TIMEOUT: Duration = Duration::from_secs(60);
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Command {
     Stat,
-    Set { settings: Vec<String> },
-    Fault { fault: Box<Fault> },
+    Set {
+        settings: Vec<String>,
+    },
+    Fault {
+        fault: Box<Fault>,
+    },
     ClearFaults,
     Snapshot,
     Restore,
     Idealise,
+    /// Of an array.
+    Predictable(PredictableCommand),
     BeginLog,
     EndLog,
-    Remove { force: bool },
+    Remove {
+        force: bool,
+    },
 }
 
 impl Command {
@@ -53,6 +61,7 @@ pub(super) enum Reply {
     Done,
     Stat(Box<Stat>),
     Log(Vec<Sample>),
+    Predictable(PredictableReply),
     BadInput(String),
     Failed(String),
 }

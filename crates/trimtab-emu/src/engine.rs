@@ -24,7 +24,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use trimtab_io::{Nanos, Op};
-use trimtab_serve::Error;
+use trimtab_serve::{Error, Flag};
 
 use super::clock;
 use super::state::{Next, State};
@@ -52,6 +52,8 @@ pub(super) struct Incoming<T> {
     pub(super) length: u64,
     /// What the back end needs to answer it.
     pub(super) ticket: T,
+    /// An array flagged it as latency-critical.
+    pub(super) flag: Option<Flag>,
 }
 
 /// A request whose answer is due.
@@ -283,7 +285,8 @@ mod tests {
                         let op = if (i + number) % 3 == 0 { Op::Write } else { Op::Read };
                         let offset = (i * 7_919 + number * 104_729) % 200_000 * 4096;
                         let arrival = clock::now();
-                        let request = Incoming { arrival, op, offset, length: 4096, ticket };
+                        let request =
+                            Incoming { arrival, op, offset, length: 4096, ticket, flag: None };
                         if i % 2 == 0 {
                             engine.submit(request);
                         } else {

@@ -250,6 +250,8 @@ pub(super) struct Figures {
     pub(super) added: LatencyHistogram,
     /// Writes without space for their data.
     pub(super) no_room: u64,
+    /// Flagged reads that were refused.
+    pub(super) refused: u64,
     /// Each read, while a log is kept.
     log: Option<Vec<Sample>>,
     /// Reads not yet matched with the block layer's, while these are observed.
@@ -273,6 +275,7 @@ impl Figures {
             reads: LatencyHistogram::new(),
             added: LatencyHistogram::new(),
             no_room: 0,
+            refused: 0,
             log: None,
             answered: None,
             path: PathFigures::default(),

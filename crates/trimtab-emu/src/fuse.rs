@@ -11,7 +11,7 @@ mod work;
 
 use std::sync::Arc;
 
-use trimtab_serve::{DeviceDirectory, Error, Mounted};
+use trimtab_serve::{DeviceDirectory, Error, FlagTable, Mounted};
 
 use super::cpu_idle::UseNotifier;
 use super::engine::Engine;
@@ -25,10 +25,12 @@ pub(super) fn mounted(
     capacity: u64,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
+    flags: Arc<FlagTable>,
     waker: Option<UseNotifier>,
 ) -> Result<Mounted, Error> {
     Mounted::new(directory, |connection| {
-        let mut requests = Requests::new(connection, capacity, store, Arc::clone(&engine), waker)?;
+        let serves = Arc::clone(&engine);
+        let mut requests = Requests::new(connection, capacity, store, serves, flags, waker)?;
         let serve = move || engine.serve(&mut requests);
         let thread = std::thread::Builder::new().name("requests".to_owned()).spawn(serve);
         thread.map_err(Error::system("start a thread"))

@@ -25,6 +25,7 @@
 //!   it; the block layer's tracepoints do (path.rs). Answers are early by the path latency that
 //!   they show, by queue depth. Waiting for processors is reported as saturation, and not
 //!   compensated. While a drive is in use, processors are kept out of idle states (cpu_idle.rs).
+//! - **Help for an array** (predictable.rs): while an array has a lease, the firmware is IODA's.
 //! - **Power cuts** are faults that revert what was not flushed (undo.rs, store.rs, power.rs).
 //! - **Mount, loop device, run directory and commands** are those of `trimtab-serve`.
 //!
@@ -73,6 +74,7 @@ mod machine;
 mod path;
 mod path_latency;
 mod power;
+mod predictable;
 mod server;
 mod spec;
 mod stat;
@@ -90,6 +92,7 @@ pub use control::Drive;
 pub use figures::{Latencies, OpCount, PathCounts, PathStat, SATURATED, Sample, TOO_EARLY};
 pub use info::{DriveInfo, DriveStatus, RunDirectory};
 pub use machine::check as check_machine;
+pub use predictable::PredictableStat;
 pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};
 pub use stat::{DiskFlushes, DiskStat, FlashStat, Stat};

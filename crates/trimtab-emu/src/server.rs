@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use trimtab_device::DriveProfile;
 use trimtab_serve::{
-    Attachment, Claimed, Device, Error, Helper, Mounted, available_memory, next_client,
+    Attachment, Claimed, Device, Error, FlagTable, Helper, Mounted, available_memory, next_client,
     read_command, serve_io, write_line,
 };
 
@@ -76,12 +76,15 @@ impl Server {
                 (stand_in, Some((model, filled)))
             }
         };
-        let engine = Arc::new(Engine::new(State::new(&spec, first, clock::now()), spin)?);
+        let mut state = State::new(&spec, first, clock::now());
+        let flags = Arc::new(FlagTable::create(&claimed.directory().flags())?);
+        state.flags = Some(Arc::clone(&flags));
+        let engine = Arc::new(Engine::new(state, spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
         let (directory, capacity) = (claimed.directory(), spec.capacity());
         let waker = awake.as_ref().map(IdleInhibitor::waker);
         let (requests, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = fuse::mounted(directory, capacity, requests, content, waker)?;
+        let mounted = fuse::mounted(directory, capacity, requests, content, flags, waker)?;
         let device = Device::attach(helper, directory, &attachment(&spec))?;
         if let Some((model, filled)) = to_measure {
             match path_latency::measure(&device, filled, &engine, model)? {
@@ -177,6 +180,9 @@ impl Server {
             Command::Set { settings } => {
                 let tuned = tune::tuned(state.profile(), &settings)?;
                 state.retune(tuned.profile, now)?;
+                if let Some(is_ideal) = tuned.is_ideal {
+                    state.idealise(is_ideal, now)?;
+                }
                 if let Some(compensation) = tuned.compensation {
                     state.fix_compensation(compensation.fixed());
                 }
@@ -188,7 +194,13 @@ impl Server {
             Command::ClearFaults => state.clear_faults(now),
             Command::Snapshot => state.take_snapshot(now)?,
             Command::Restore => state.restore(now)?,
-            Command::Idealise => state.idealise(now)?,
+            Command::Idealise => state.idealise(true, now)?,
+            Command::Predictable(command) => {
+                let reply = state.predictable(command, now)?;
+                drop(state);
+                self.engine.call();
+                return Ok(Reply::Predictable(reply));
+            }
             Command::Remove { .. } => unreachable!("handled by the caller"),
         }
         drop(state);

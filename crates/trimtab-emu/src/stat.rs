@@ -5,6 +5,7 @@ use trimtab_device::{Disk, Drive, DriveProfile, Profile, Ssd};
 use trimtab_io::{Nanos, Op};
 
 use super::figures::{Latencies, OpCount, PathStat};
+use super::predictable::PredictableStat;
 use super::spec::Data;
 use super::state::State;
 use super::store::Store;
@@ -68,6 +69,12 @@ pub struct Stat {
     pub no_power: u64,
     /// Writes refused with `ENOSPC`: no space for their content.
     pub no_room: u64,
+    /// Reads that an array flagged and that were refused, because cleaning would have delayed them.
+    #[serde(default)]
+    pub refused: u64,
+    /// For which array it cleans in windows and refuses reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub predictable: Option<PredictableStat>,
     /// Active faults, in words.
     pub faults: Vec<String>,
     /// Whether there is a snapshot to return to.
@@ -214,6 +221,8 @@ impl Stat {
             last_power_cut: cuts.loss,
             no_power: cuts.refused,
             no_room: figures.no_room,
+            refused: figures.refused,
+            predictable: state.predictable_stat(),
             faults: state.faults.active(now),
             has_snapshot: state.has_snapshot(),
             lacking: Vec::new(),

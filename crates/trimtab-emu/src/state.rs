@@ -3,14 +3,16 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use trimtab_device::{Drive, DriveProfile, Fault, Faults, Ideal};
-use trimtab_io::{DeviceId, Nanos, Op, Request, RequestId};
-use trimtab_serve::Error;
+use trimtab_device::{Drive, DriveProfile, Fault, Faults};
+use trimtab_io::{DeviceId, Flags, Nanos, Op, Outcome, Request, RequestId};
+use trimtab_serve::{Error, Flag, FlagTable};
 
 use super::compensation::{Compensator, PathSample};
 use super::engine::{DueAnswer, Incoming};
 use super::figures::{CompletedRead, Figures, ObservedRead, Sample};
+use super::predictable::Leased;
 use super::spec::Spec;
 
 /// With more requests waiting, the earliest possible answer is not searched for: one could be due
@@ -28,6 +30,8 @@ struct Pending<T> {
     earliest: Nanos,
     /// Requests in flight when it arrived, itself included.
     depth: usize,
+    /// An array flagged it as latency-critical.
+    flag: Option<Flag>,
 }
 
 /// A request that the model has completed, to be answered later.
@@ -38,6 +42,7 @@ struct Served<T> {
     answer_at: Nanos,
     /// Latency by the model and the faults. Its end is later than `answer_at` by the compensation.
     due: Nanos,
+    is_refused: bool,
 }
 
 /// The next event.
@@ -52,8 +57,14 @@ pub(super) struct Next {
 /// The model, and the requests in flight. Times are the wall clock's, except where the name says
 /// `model`.
 pub(super) struct State<T> {
-    model: Drive,
-    profile: DriveProfile,
+    pub(super) model: Drive,
+    pub(super) profile: DriveProfile,
+    /// Cleaning takes no time.
+    pub(super) is_ideal: bool,
+    /// What an array has asked for.
+    pub(super) leased: Option<Leased>,
+    /// Where it is noted which of an array's reads are refused.
+    pub(super) flags: Option<Arc<FlagTable>>,
     /// Wall-clock time at the model's 0; saturates if the model is older than the machine's uptime.
     origin: i128,
     /// Latency compensation: how much earlier than the model says answers are given.
@@ -85,6 +96,9 @@ impl<T> State<T> {
         Self {
             model,
             profile: spec.profile.clone(),
+            is_ideal: false,
+            leased: None,
+            flags: None,
             origin,
             compensation: compensator.at_depth(1),
             compensator,
@@ -98,11 +112,11 @@ impl<T> State<T> {
         }
     }
 
-    fn model_time(&self, wall: Nanos) -> Nanos {
+    pub(super) fn model_time(&self, wall: Nanos) -> Nanos {
         Nanos((i128::from(wall.0) - self.origin).max(0) as u64)
     }
 
-    fn wall_time(&self, model: Nanos) -> Nanos {
+    pub(super) fn wall_time(&self, model: Nanos) -> Nanos {
         Nanos((i128::from(model.0) + self.origin).max(0) as u64)
     }
 
@@ -158,7 +172,7 @@ impl<T> State<T> {
 
     /// Submits a request, which must lie within the drive.
     pub(super) fn submit(&mut self, arrived: Incoming<T>) {
-        let Incoming { arrival, op, offset, length, ticket } = arrived;
+        let Incoming { arrival, op, offset, length, ticket, flag } = arrived;
         // Another thread may have advanced time beyond the arrival.
         let at = self.model_time(arrival).max(self.model.now());
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -169,9 +183,16 @@ impl<T> State<T> {
         let depth = self.in_flight() + 1;
         self.compensation = self.compensator.at_depth(depth);
         let id = RequestId(slot as u64);
-        let request = Request::new(id, DeviceId(0), at, op, offset, length);
-        let earliest = arrival + self.model.min_latency(&request).since(self.compensation);
-        self.pending[slot] = Some(Pending { ticket, op, offset, length, arrival, earliest, depth });
+        let mut request = Request::new(id, DeviceId(0), at, op, offset, length);
+        let mut least = self.model.min_latency(&request);
+        if flag.is_some() {
+            request.flags = Flags::LATENCY_CRITICAL;
+            // It may be refused.
+            least = Nanos::ZERO;
+        }
+        let earliest = arrival + least.since(self.compensation);
+        self.pending[slot] =
+            Some(Pending { ticket, op, offset, length, arrival, earliest, depth, flag });
         self.model.submit(at, &request).expect("a back end keeps within the drive and in time");
         self.run_ahead(arrival);
         self.collect_answers();
@@ -179,6 +200,7 @@ impl<T> State<T> {
 
     /// Advances the model's time.
     pub(super) fn pass_time(&mut self, now: Nanos) {
+        self.expire_lease(now);
         let time = self.model_time(now);
         if time > self.model.now() {
             self.model.advance(time);
@@ -203,7 +225,7 @@ impl<T> State<T> {
 
     /// Takes the model's completions, and computes when to answer them.
     fn collect_answers(&mut self) {
-        let Self { model, pending, served, held, faults, origin, compensation, .. } = self;
+        let Self { model, pending, served, held, faults, origin, compensation, flags, .. } = self;
         model.drain(|answer| {
             let completion = &answer.completion;
             let slot = completion.request.0 as usize;
@@ -213,7 +235,14 @@ impl<T> State<T> {
             let due = due_at.since(pending.arrival);
             let answer_at = Nanos(due_at.0.saturating_sub(compensation.0)).max(pending.arrival);
             let latency = completion.service_time();
-            served[slot] = Some(Served { pending, latency, answer_at, due });
+            let mut is_refused = false;
+            if let Outcome::Refused { expected_wait } = completion.outcome {
+                is_refused = true;
+                if let Some((flags, flag)) = flags.as_ref().zip(pending.flag) {
+                    flags.refuse(flag, expected_wait);
+                }
+            }
+            served[slot] = Some(Served { pending, latency, answer_at, due, is_refused });
             held.push(Reverse((answer_at, slot)));
         });
     }
@@ -224,11 +253,16 @@ impl<T> State<T> {
             && at <= now
         {
             self.held.pop();
-            let Served { pending, latency, answer_at, due } =
+            let Served { pending, latency, answer_at, due, is_refused } =
                 self.served[slot].take().expect("held answers are there");
             self.free.push(slot);
             let fails = self.faults.fails(pending.op, pending.arrival, now);
             let Pending { ticket, op, offset, length, arrival, depth, .. } = pending;
+            if is_refused {
+                self.figures.refused += 1;
+                ready.push(DueAnswer { ticket, fails });
+                continue;
+            }
             let planned = answer_at.since(arrival);
             let added = now.since(arrival).since(planned);
             self.figures.count(op, length, fails, &Sample { offset, model: latency, added });
@@ -305,7 +339,7 @@ impl<T> State<T> {
         let retuned = self.model.retune(&profile, &self.profile);
         retuned.map_err(|e| Error::BadInput(e.to_string()))?;
         self.profile = profile;
-        Ok(())
+        self.install_firmware(now)
     }
 
     /// Takes a snapshot of the model, in place of the one before.
@@ -326,7 +360,8 @@ impl<T> State<T> {
         self.origin = i128::from(now.0) - i128::from(model.now().0);
         self.model = model.clone();
         self.profile = profile.clone();
-        Ok(())
+        self.is_ideal = false;
+        self.install_firmware(now)
     }
 
     /// Continues with another model, and resets all counters.
@@ -341,19 +376,16 @@ impl<T> State<T> {
         Ok(())
     }
 
-    /// From now on cleaning takes no time.
-    pub(super) fn idealise(&mut self, now: Nanos) -> Result<(), Error> {
+    /// From now on cleaning takes no time, or does again.
+    pub(super) fn idealise(&mut self, is_ideal: bool, now: Nanos) -> Result<(), Error> {
         self.pass_time(now);
-        self.must_be_idle("another firmware")?;
-        match (&mut self.model, &self.profile) {
-            (Drive::Flash(ssd), DriveProfile::Flash(profile)) => {
-                ssd.replace_firmware(Box::new(Ideal::new(profile)));
-                Ok(())
-            }
-            _ => Err(Error::BadInput(
+        if matches!(self.model, Drive::Disk(_)) {
+            return Err(Error::BadInput(
                 "a disk has no firmware that cleans: only a flash drive can do without".to_owned(),
-            )),
+            ));
         }
+        self.is_ideal = is_ideal;
+        self.install_firmware(now)
     }
 
     fn must_be_idle(&self, what: &str) -> Result<(), Error> {

@@ -25,12 +25,17 @@ pub const TUNABLE_OF_DISKS: [&str; 3] = ["queue.order", "queue.depth", "queue.st
 /// The key of the latency compensation.
 const COMPENSATION_KEY: &str = "lead_us";
 
+/// The key of the firmware: whether cleaning takes time.
+const FIRMWARE_KEY: &str = "firmware";
+
 /// The result of settings.
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) profile: DriveProfile,
     /// If it is set.
     pub(super) compensation: Option<CompensationSetting>,
+    /// Whether cleaning takes no time, if that is set.
+    pub(super) is_ideal: Option<bool>,
 }
 
 /// Latency compensation, as set by the user.
@@ -61,7 +66,7 @@ pub(super) fn tuned(profile: &DriveProfile, settings: &[String]) -> Result<Tuned
         DriveProfile::Flash(_) => &TUNABLE[..],
         DriveProfile::Disk(_) => &TUNABLE_OF_DISKS,
     };
-    let mut compensation = None;
+    let (mut compensation, mut is_ideal) = (None, None);
     let mut table: Table = profile.to_toml().parse().expect("a profile's own TOML");
     for setting in settings {
         let Some((key, text)) = setting.split_once('=') else {
@@ -71,10 +76,19 @@ pub(super) fn tuned(profile: &DriveProfile, settings: &[String]) -> Result<Tuned
             compensation = Some(parse_compensation(text)?);
             continue;
         }
+        if key == FIRMWARE_KEY {
+            is_ideal = match text {
+                "standard" => Some(false),
+                "ideal" => Some(true),
+                _ => return bad(format!("{FIRMWARE_KEY}={text}: expected standard or ideal")),
+            };
+            continue;
+        }
         if !tunable.contains(&key) {
             let all = tunable.join(", ");
             return bad(format!(
-                "`{key}` cannot change while a drive runs; what can: {all}, {COMPENSATION_KEY}"
+                "`{key}` cannot change while a drive runs; what can: {all}, \
+                 {COMPENSATION_KEY}, {FIRMWARE_KEY}"
             ));
         }
         let (section, key) = key.split_once('.').expect("all are in a table");
@@ -89,7 +103,7 @@ pub(super) fn tuned(profile: &DriveProfile, settings: &[String]) -> Result<Tuned
         let what = what.map_or(error.as_str(), |(_, what)| what);
         Error::BadInput(format!("{}: {what}", settings.join(" ")))
     })?;
-    Ok(Tuned { profile, compensation })
+    Ok(Tuned { profile, compensation, is_ideal })
 }
 
 fn parse_compensation(text: &str) -> Result<CompensationSetting, Error> {
@@ -132,7 +146,9 @@ mod tests {
             Some(CompensationSetting::Fixed(Nanos(1_500)))
         );
         assert_eq!(set("lead_us=auto").unwrap().compensation, Some(CompensationSetting::Auto));
+        assert_eq!(set("firmware=ideal").unwrap().is_ideal, Some(true));
         for (setting, expected) in [
+            ("firmware=fast", "expected standard or ideal"),
             ("gc.blocks=plane", "what can: gc.victim, gc.choices"),
             ("timing.read_us=1", "what can"),
             ("gc.preemptive", "expected KEY=VALUE"),

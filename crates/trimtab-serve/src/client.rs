@@ -61,6 +61,11 @@ impl<I: DeviceInfo> Client<I> {
         &self.info
     }
 
+    /// Its directory.
+    pub(crate) fn directory(&self) -> super::directory::DeviceDirectory {
+        self.run_directory.device_directory(self.info.name())
+    }
+
     /// Opens its device for direct reading and writing, and verifies that it is this one's: the
     /// block device of a device that died may be another's by now.
     ///

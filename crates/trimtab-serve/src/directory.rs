@@ -13,6 +13,7 @@ use trimtab_io::WholeFile;
 
 use super::error::Error;
 use super::holder::{Condition, Holder};
+use super::predictable::FLAGS;
 use super::{fuse, fusectl, helper, loopdev};
 
 const INFO: WholeFile = WholeFile::json("a device's info");
@@ -57,6 +58,13 @@ impl DeviceDirectory {
     #[must_use]
     pub fn control(&self) -> PathBuf {
         self.file("control")
+    }
+
+    /// The memory in which an array flags reads of a drive
+    /// ([`FlagTable`](super::FlagTable)).
+    #[must_use]
+    pub fn flags(&self) -> PathBuf {
+        self.file(FLAGS)
     }
 
     pub(crate) fn mount(&self) -> PathBuf {
@@ -218,7 +226,7 @@ impl DeviceDirectory {
     pub(crate) fn sweep(&self) -> Result<(), Error> {
         self.take_down()?;
         _ = fs::remove_dir(self.mount());
-        for name in ["control", "info.json", "info.json.new", "log", "job", "connection"] {
+        for name in ["control", "info.json", "info.json.new", "log", "job", "connection", FLAGS] {
             _ = fs::remove_file(self.file(name));
         }
         Ok(())

@@ -17,6 +17,7 @@
 //!   connection by number, the devices over its file, and the mount (directory.rs).
 //! - [`Client`] sends commands to a server, which takes them with [`next_client`] and
 //!   [`read_command`].
+//! - [`PredictableDrive`] is the interface by which a drive's firmware helps an array (predictable.rs).
 //! - [`serve_io`] protects a server from memory pressure.
 
 mod client;
@@ -28,6 +29,7 @@ mod fusectl;
 mod helper;
 mod holder;
 mod loopdev;
+mod predictable;
 mod protect;
 mod reads;
 mod run_directory;
@@ -41,6 +43,9 @@ pub use fuse::{
 };
 pub use helper::{Helper, assist};
 pub use loopdev::{LoopDevice, open_control};
+pub use predictable::{
+    Announced, Flag, FlagTable, Lease, PredictableCommand, PredictableDrive, PredictableReply,
+};
 pub use protect::{available_memory, serve_io};
 pub use reads::{Aligned, Pace, READ_BYTES, Timings, open, read_serially, set_timer_slack};
 pub use run_directory::{DeviceInfo, RunDirectory, Status, check_name};

@@ -4,6 +4,7 @@
 //!   /run/trimtab/drives/NAME/        (arrays/NAME for an array)
 //!     lock        held while the server lives; contains its process number
 //!     connection  the number of its FUSE connection
+//!     flags       memory in which an array flags reads of a drive
 //!     job         the helper's current job; locked while it runs
 //!     info.json   the device's description
 //!     control     the socket for commands

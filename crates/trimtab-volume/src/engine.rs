@@ -41,6 +41,7 @@ use crate::guard::{Guarded, Shared};
 use crate::keeper::Keeper;
 use crate::member::MemberDevice;
 use crate::metadata::{Metadata, Version};
+use crate::predictable::{FlaggedRead, Predictable};
 use crate::spec::PolicyKind;
 use crate::tasks::{Rebuild, Tasks};
 use crate::windows::Windows;
@@ -89,6 +90,7 @@ struct MemberRequest {
     op: Op,
     /// Offset from where data begin.
     offset: u64,
+    flag: Option<FlaggedRead>,
 }
 
 /// A request of the user.
@@ -122,6 +124,7 @@ pub(crate) struct Engine {
     pub(crate) figures: Figures,
     pub(crate) tasks: Tasks,
     pub(crate) policy: PolicyKind,
+    pub(crate) predictable: Predictable,
     content: Content,
     connection: Connection,
     served: ServedFile,
@@ -191,6 +194,7 @@ impl Engine {
             figures: Figures::new(members),
             tasks: Tasks::new(rate),
             policy,
+            predictable: Predictable::default(),
             content: Content::new(layout),
             kernel: Arc::new(connection.clone()),
             connection,

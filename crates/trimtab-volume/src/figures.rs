@@ -48,6 +48,8 @@ impl From<&LatencyHistogram> for Latencies {
 pub(crate) struct OfMember {
     pub(crate) reads: LatencyHistogram,
     pub(crate) writes: LatencyHistogram,
+    /// Reads that it refused.
+    pub(crate) refused: u64,
     pub(crate) read_errors: u64,
     pub(crate) write_errors: u64,
     pub(crate) corrected: u64,

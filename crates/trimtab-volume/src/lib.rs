@@ -15,6 +15,7 @@
 //! - **tasks.rs** and windows.rs: resynchronising, rebuilding and checking, some stripes at a time,
 //!   with writes to these held back. **examine.rs** is their arithmetic.
 //! - **guard.rs** keeps policies from computing where members may differ.
+//! - **predictable.rs** has the help of members' firmware for the policy `ioda`: leases, and flags.
 //! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Mount, loop
 //!   device and run directory are those of `trimtab-serve`.
 //!
@@ -57,6 +58,7 @@ mod guard;
 mod keeper;
 mod member;
 mod metadata;
+mod predictable;
 mod regions;
 mod server;
 mod spec;

@@ -1,5 +1,6 @@
 //! Serves an array until it is stopped.
 
+use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use crate::control::{Command, Reply};
 use crate::create::{New, create, random_uuid};
 use crate::engine::{Engine, Inbox, Mailbox};
 use crate::member::MemberDevice;
-use crate::spec::{ArrayInfo, Origin, RunDirectory, Spec};
+use crate::predictable::{self, Leases};
+use crate::spec::{ArrayInfo, Origin, PolicyKind, RunDirectory, Spec};
 
 /// The engine answers commands within this, if it is not stuck.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -32,6 +34,9 @@ pub struct Server {
     /// Its end waits for what is in flight, and notes that the members agree.
     _mounted: Mounted,
     mailbox: Mailbox,
+    name: String,
+    /// With the policy `ioda`.
+    leases: RefCell<Option<Leases>>,
     lacking: Vec<String>,
     lines: Vec<String>,
     _claimed: Claimed,
@@ -51,6 +56,9 @@ impl Server {
         open_device()?;
         open_control()?;
         let claimed = run_directory.claim(&spec.name)?;
+        if spec.policy == PolicyKind::Ioda {
+            predictable::check(&spec.members)?;
+        }
         let devices = claim_members(&spec.members)?;
         let force = match spec.origin {
             Origin::Assemble { force } => force,
@@ -99,7 +107,19 @@ impl Server {
             uuid,
             scheduler_before: device.scheduler_before.clone(),
         })?;
-        Ok(Self { device, control, _mounted: mounted, mailbox, lacking, lines, _claimed: claimed })
+        let server = Self {
+            device,
+            control,
+            _mounted: mounted,
+            mailbox,
+            name: spec.name.clone(),
+            leases: RefCell::default(),
+            lacking,
+            lines,
+            _claimed: claimed,
+        };
+        server.lease(policy)?;
+        Ok(server)
     }
 
     /// The block device.
@@ -161,14 +181,31 @@ impl Server {
             Command::Fail { member } => self.ask(move |engine| engine.fail_member(&member))?,
             Command::Remove { member } => self.ask(move |engine| engine.remove_member(&member))?,
             Command::Check { repairs } => self.ask(move |engine| engine.begin_check(repairs))?,
-            Command::Set { policy } => self.ask(move |engine| {
-                engine.set_policy(policy);
-                Ok(())
-            })?,
+            Command::Set { policy } => {
+                self.lease(policy)?;
+                self.ask(move |engine| {
+                    engine.set_policy(policy);
+                    Ok(())
+                })?;
+            }
             Command::Add { path, force } => self.add(&path, force)?,
             Command::Stop { .. } => unreachable!("handled by the caller"),
         }
         Ok(Reply::Done)
+    }
+
+    /// Has the members' firmware help if the policy needs that, and no more if not.
+    fn lease(&self, policy: PolicyKind) -> Result<(), Error> {
+        let mut leases = self.leases.borrow_mut();
+        match (policy, &*leases) {
+            (PolicyKind::Ioda, None) => {
+                let members = self.ask(|engine| Ok(engine.member_paths()))?;
+                *leases = Some(Leases::begin(&self.name, members, self.mailbox.clone())?);
+            }
+            (PolicyKind::Ioda, Some(_)) => {}
+            _ => *leases = None,
+        }
+        Ok(())
     }
 
     fn add(&self, path: &Path, force: bool) -> Result<(), Error> {

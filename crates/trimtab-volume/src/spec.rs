@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
-use trimtab_array::policy::{Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions};
+use trimtab_array::policy::{
+    BusyTime, Flagged, Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
+};
 use trimtab_serve::{DeviceInfo, Status};
 
 /// The arrays' directories on this machine (or of one test).
@@ -64,12 +66,19 @@ pub enum PolicyKind {
     Adaptive,
     /// Each member's state decides, and computing has a budget.
     Trimtab,
+    /// The firmware of the members helps: they clean in turns, and refuse reads that cleaning would
+    /// delay (IODA, Li et al.). For emulated drives.
+    Ioda,
 }
 
 impl PolicyKind {
     /// All, with their names.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("plain", Self::Plain), ("adaptive", Self::Adaptive), ("trimtab", Self::Trimtab)];
+    pub const ALL: [(&'static str, Self); 4] = [
+        ("plain", Self::Plain),
+        ("adaptive", Self::Adaptive),
+        ("trimtab", Self::Trimtab),
+        ("ioda", Self::Ioda),
+    ];
 
     /// Its name.
     #[must_use]
@@ -82,6 +91,7 @@ impl PolicyKind {
             Self::Plain => Box::new(Plain),
             Self::Adaptive => Box::new(Tolerant::new(Tolerance::ADAPTIVE)),
             Self::Trimtab => Box::new(Trimtab::new(members, TrimtabOptions::default())),
+            Self::Ioda => Box::new(Flagged::new(BusyTime::Ignored)),
         }
     }
 }

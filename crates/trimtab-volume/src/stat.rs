@@ -38,6 +38,9 @@ pub struct Stat {
     pub in_flight: usize,
     /// The members, by their place in the layout.
     pub members: Vec<MemberStat>,
+    /// Reads that members refused, because cleaning would have delayed them (`ioda`).
+    #[serde(default)]
+    pub refused: u64,
     /// Reads of stripes whose data were computed from other members.
     pub computed: u64,
     /// Requests to members that were sent for reads beyond their own data.
@@ -69,6 +72,12 @@ pub struct WithoutPolicy {
     pub unsynced: u64,
     /// No member can be done without.
     pub no_spare: u64,
+    /// With `ioda`: reads of members whose drive does not answer.
+    #[serde(default)]
+    pub no_answer: u64,
+    /// With `ioda`: reads of members that had too many of them.
+    #[serde(default)]
+    pub no_slot: u64,
 }
 
 /// A member's state and counters.
@@ -84,6 +93,12 @@ pub struct MemberStat {
     pub rebuilt: Option<(u64, u64)>,
     /// Requests in flight.
     pub in_flight: u32,
+    /// With `ioda`: whether its firmware helps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub helps: Option<bool>,
+    /// Reads that it refused.
+    #[serde(default)]
+    pub refused: u64,
     /// Of reads.
     pub read_latency: Latencies,
     /// Of writes.

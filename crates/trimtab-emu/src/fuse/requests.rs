@@ -7,7 +7,9 @@ use std::sync::Arc;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
-use trimtab_serve::{Connection, Error, FileRequest, Handled, Message, ServedFile, wrote};
+use trimtab_serve::{
+    Connection, Error, FileRequest, FlagTable, Handled, Message, ServedFile, wrote,
+};
 
 use super::super::content::Payload;
 use super::super::cpu_idle::UseNotifier;
@@ -65,6 +67,8 @@ struct Disk {
     store: Arc<Store>,
     flusher: Flusher<FlushReply>,
     engine: Arc<Engine<Ticket>>,
+    /// Which reads an array has flagged.
+    flags: Arc<FlagTable>,
     waker: Option<UseNotifier>,
     /// Threads for content that may block on a disk.
     workers: Option<Workers>,
@@ -88,6 +92,7 @@ impl Requests {
         capacity: u64,
         store: Arc<Store>,
         engine: Arc<Engine<Ticket>>,
+        flags: Arc<FlagTable>,
         waker: Option<UseNotifier>,
     ) -> Result<Self, Error> {
         let start = || Workers::start(&connection, &store, &engine);
@@ -95,8 +100,16 @@ impl Requests {
         let workers = workers.map_err(Error::system("start a thread"))?;
         let flusher = Flusher::start(Arc::clone(&store))?;
         let served = ServedFile { capacity, makes_zeroes: true };
-        let kernel = connection.clone();
-        let disk = Disk { served, connection: kernel, store, flusher, engine, waker, workers };
+        let disk = Disk {
+            served,
+            connection: connection.clone(),
+            store,
+            flusher,
+            engine,
+            flags,
+            waker,
+            workers,
+        };
         let message = vec![0; Connection::MESSAGE_BYTES].into();
         Ok(Self { connection, message, disk })
     }
@@ -173,7 +186,8 @@ impl Disk {
             Handled::Silence => Outcome::Silence,
             Handled::Request(FileRequest::Flush) => self.flush(unique, arrival),
             Handled::Request(FileRequest::Read { offset, length }) => {
-                self.work(unique, arrival, Work::Read { offset, length })
+                let flag = self.flags.find(offset, length);
+                self.work(unique, arrival, Work::Read { offset, length, flag })
             }
             Handled::Request(FileRequest::Write { offset, data }) => {
                 self.work(unique, arrival, Work::Write { offset, data: Cow::Borrowed(data) })
@@ -189,7 +203,14 @@ impl Disk {
         match self.flusher.begin(reply) {
             Ok(flush) => {
                 let ticket = Ticket { unique, answer: Answer::Flush(flush) };
-                Outcome::Request(Incoming { arrival, op: Op::Flush, offset: 0, length: 0, ticket })
+                Outcome::Request(Incoming {
+                    arrival,
+                    op: Op::Flush,
+                    offset: 0,
+                    length: 0,
+                    ticket,
+                    flag: None,
+                })
             }
             Err(reply) => {
                 reply.failed();

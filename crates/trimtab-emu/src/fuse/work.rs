@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
-use trimtab_serve::Connection;
+use trimtab_serve::{Connection, Flag};
 
 use super::super::engine::{Engine, Incoming};
 use super::super::store::Store;
@@ -24,7 +24,7 @@ const WORKERS: usize = 2;
 /// An access to the content.
 #[derive(Debug)]
 pub(super) enum Work<'a> {
-    Read { offset: u64, length: u64 },
+    Read { offset: u64, length: u64, flag: Option<Flag> },
     Write { offset: u64, data: Cow<'a, [u8]> },
     Discard { offset: u64, length: u64 },
 }
@@ -33,7 +33,7 @@ impl Work<'_> {
     /// The request's operation, first byte and length.
     fn request(&self) -> (Op, u64, u64) {
         match self {
-            Self::Read { offset, length } => (Op::Read, *offset, *length),
+            Self::Read { offset, length, .. } => (Op::Read, *offset, *length),
             Self::Write { offset, data } => (Op::Write, *offset, data.len() as u64),
             Self::Discard { offset, length } => (Op::Discard, *offset, *length),
         }
@@ -47,7 +47,7 @@ impl Work<'_> {
         arrival: Nanos,
     ) -> Result<Incoming<Ticket>, Errno> {
         let answer = match self {
-            Self::Read { offset, length } => {
+            Self::Read { offset, length, .. } => {
                 Answer::Data(store.read(*offset, *length as usize).map_err(|e| errno(&e))?)
             }
             Self::Write { offset, data } => {
@@ -60,13 +60,15 @@ impl Work<'_> {
             }
         };
         let (op, offset, length) = self.request();
-        Ok(Incoming { arrival, op, offset, length, ticket: Ticket { unique, answer } })
+        let ticket = Ticket { unique, answer };
+        let flag = if let Self::Read { flag, .. } = self { *flag } else { None };
+        Ok(Incoming { arrival, op, offset, length, ticket, flag })
     }
 
     /// A copy with its own data, for another thread.
     fn into_owned(self) -> Work<'static> {
         match self {
-            Self::Read { offset, length } => Work::Read { offset, length },
+            Self::Read { offset, length, flag } => Work::Read { offset, length, flag },
             Self::Write { offset, data } => {
                 Work::Write { offset, data: Cow::Owned(data.into_owned()) }
             }

@@ -1,6 +1,6 @@
 //! What the user asks of a running array.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -39,6 +39,7 @@ impl Engine {
             write_latency: Latencies::from(&figures.write_latency),
             in_flight: self.users.len(),
             members: (0..self.slots.len()).map(|role| self.member_stat(role)).collect(),
+            refused: counts.refused,
             computed: counts.computed,
             extra_reads: counts.extra_reads,
             stripe_reads: counts.stripe_reads,
@@ -46,6 +47,8 @@ impl Engine {
             without_policy: WithoutPolicy {
                 unsynced: self.shared.unsynced.load(Ordering::Relaxed),
                 no_spare: self.shared.no_spare.load(Ordering::Relaxed),
+                no_answer: self.predictable.no_answer,
+                no_slot: self.predictable.no_slot,
             },
             to_resync: regions.unsynced_bytes(),
             resynced: figures.resynced,
@@ -79,6 +82,9 @@ impl Engine {
             why: slot.why.clone(),
             rebuilt: self.rebuilt_bytes(role).map(|done| (done, self.layout.member_bytes())),
             in_flight: self.in_flight[role],
+            helps: (self.policy == PolicyKind::Ioda && slot.device.is_some())
+                .then(|| self.predictable.helps(role)),
+            refused: counted.refused,
             read_latency: Latencies::from(&counted.reads),
             write_latency: Latencies::from(&counted.writes),
             read_errors: counted.read_errors,
@@ -92,6 +98,12 @@ impl Engine {
         let inner = policy.policy(self.layout.members());
         let shared = Arc::clone(&self.shared);
         self.planner.set_policy(Box::new(Guarded::new(inner, self.layout, shared)));
+    }
+
+    /// The members' devices, by role.
+    pub(crate) fn member_paths(&self) -> Vec<Option<PathBuf>> {
+        let path = |slot: &Slot| slot.device.as_ref().map(|device| device.path.clone());
+        self.slots.iter().map(path).collect()
     }
 
     /// Begins to compare all stripes.

@@ -7,11 +7,12 @@ use std::sync::Arc;
 use rustix::io::Errno;
 use trimtab_array::planner::MemberIo;
 use trimtab_array::{Level, Member};
-use trimtab_io::{Nanos, Op, Outcome, Request, monotonic};
+use trimtab_io::{Flags, Nanos, Op, Outcome, Request, monotonic};
 use trimtab_md::DeviceRole;
 use trimtab_uring::{Finished, Io, Watched};
 
 use super::{Engine, Fatal, MemberRequest, SlotState, warn};
+use crate::predictable::FlaggedRead;
 
 /// A member of which this many reads were corrected by writing within [`CORRECTIONS_WITHIN`] fails.
 const MOST_CORRECTIONS: usize = 20;
@@ -65,8 +66,11 @@ impl Engine {
             // Discards are not offered.
             Op::Flush | Op::Discard => Io::Flush,
         };
+        let is_flagged = request.flags.contains(Flags::LATENCY_CRITICAL);
+        let flag = is_flagged.then(|| self.predictable.flag(role, offset, request.length));
+        let flag = flag.flatten();
         let sent = monotonic();
-        let of_member = MemberRequest { io, sent, op: request.op, offset: request.offset };
+        let of_member = MemberRequest { io, sent, op: request.op, offset: request.offset, flag };
         let number = self.requests.insert(of_member);
         self.in_flight[role] += 1;
         if device.in_memory {
@@ -81,12 +85,19 @@ impl Engine {
     /// A member has answered.
     pub(super) fn member_done(&mut self, finished: Finished) -> Result<(), Fatal> {
         let number = finished.tag as u32;
-        let MemberRequest { io, sent, op, offset } = self.requests[number];
+        let request = &mut self.requests[number];
+        let refused = request.flag.take().and_then(FlaggedRead::refused);
+        let &mut MemberRequest { io, sent, op, offset, .. } = request;
         self.requests.remove(number);
         let role = io.member.index();
         self.in_flight[role] -= 1;
-        let is_done = finished.outcome.is_ok();
-        self.figures.member(role, op, monotonic().since(sent), is_done);
+        // What came with a refusal is not used.
+        let refused = refused.filter(|_| finished.outcome.is_ok());
+        let is_done = finished.outcome.is_ok() && refused.is_none();
+        match refused {
+            Some(_) => self.figures.members[role].refused += 1,
+            None => self.figures.member(role, op, monotonic().since(sent), is_done),
+        }
         if let Some(mut buffer) = finished.buffer {
             if op == Op::Read && is_done && self.planner.awaits(io) {
                 let view = self.planner.part(io.part);
@@ -102,7 +113,11 @@ impl Engine {
                 self.read_failed(role, offset);
             }
         }
-        let outcome = if is_done { Outcome::Done } else { Outcome::Error };
+        let outcome = match refused {
+            Some(expected_wait) => Outcome::Refused { expected_wait },
+            None if is_done => Outcome::Done,
+            None => Outcome::Error,
+        };
         self.planner.ended(self.now, io, sent, Some(outcome));
         Ok(())
     }

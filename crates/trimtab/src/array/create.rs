@@ -15,6 +15,7 @@ const CREATE_HELP: &str = "\
 Examples:
   sudo trimtab array create fast --level 5 a.img b.img c.img d.img
   sudo trimtab array create safe --level 1 --policy adaptive a.img b.img
+  sudo trimtab array create turns --level 5 --policy ioda /dev/loop[0-3]
   sudo trimtab array create wide --level 6 --chunk 128K --assume-clean a.img b.img c.img d.img
 
 Members are block devices, files and emulated drives. What they hold is lost; one that is in
@@ -36,7 +37,8 @@ meanwhile. An array that was not stopped in order and lacks a member starts only
 #[derive(Debug, clap::Args)]
 struct Running {
     /// Which members reads ask: those that hold the data (plain), or around members that are
-    /// late, without a model (adaptive) or by their state and within a budget (trimtab).
+    /// late, without a model (adaptive), by their state and within a budget (trimtab), or
+    /// because they say so (ioda: emulated drives, which then clean in turns).
     #[arg(long, value_name = "POLICY", default_value = "plain")]
     policy: PolicyKind,
     /// How much per second of each member resynchronising, rebuilding and checking read and

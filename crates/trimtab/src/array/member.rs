@@ -54,7 +54,7 @@ pub(crate) struct Add {
 pub(crate) struct Set {
     /// The array.
     name: String,
-    /// Which members reads ask: plain, adaptive or trimtab.
+    /// Which members reads ask: plain, adaptive, trimtab or ioda.
     #[arg(long, value_name = "POLICY")]
     policy: PolicyKind,
 }

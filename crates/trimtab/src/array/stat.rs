@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_report::{Facts, bytes, count, escaped};
-use trimtab_volume::{Array, Latencies, MemberStat, Requests, RunDirectory, Stat};
+use trimtab_volume::{Array, Latencies, MemberStat, Requests, RunDirectory, Stat, WithoutPolicy};
 
 use crate::console;
 use crate::duration;
@@ -76,9 +76,10 @@ fn facts(array: &Array, stat: &Stat) -> Facts {
             format!("{} strips, so that members take turns", count(stat.refreshed)),
         );
     }
-    let [unsynced, no_spare] =
-        [stat.without_policy.unsynced, stat.without_policy.no_spare].map(count);
-    facts.add("without the policy", format!("{unsynced} may differ, {no_spare} no spare member"));
+    if stat.refused > 0 {
+        facts.add("refused by members", count(stat.refused));
+    }
+    facts.add("without the policy", without_policy(&stat.without_policy));
     facts.add("marked in the bitmap", format!("{} of each member", bytes(stat.marked)));
     if let Some(check) = stat.check {
         let [done, all, mismatches] = [check.stripes, stat.stripes, check.mismatches].map(count);
@@ -91,6 +92,17 @@ fn facts(array: &Array, stat: &Stat) -> Facts {
         facts.add("lacking", what.as_str());
     }
     facts
+}
+
+fn without_policy(reads: &WithoutPolicy) -> String {
+    let WithoutPolicy { unsynced, no_spare, no_answer, no_slot } = *reads;
+    let [unsynced, no_spare] = [unsynced, no_spare].map(count);
+    let mut text = format!("{unsynced} may differ, {no_spare} no spare member");
+    let of_ioda = [(no_answer, "no answer of the drive"), (no_slot, "too many for the drive")];
+    for (number, what) in of_ioda.into_iter().filter(|(number, _)| *number > 0) {
+        text += &format!(", {} {what}", count(number));
+    }
+    text
 }
 
 fn state(stat: &Stat) -> String {
@@ -130,10 +142,16 @@ fn member_line(member: &MemberStat) -> String {
     if let Some(why) = &member.why {
         text += &format!(": {why}");
     }
+    match member.helps {
+        Some(true) => text += ", its firmware helps",
+        Some(false) => text += ", its firmware does not answer",
+        None => {}
+    }
     if member.read_latency.count > 0 {
         text += &format!("; reads {}", latencies(&member.read_latency));
     }
     let errors = [
+        (member.refused, "refused"),
         (member.read_errors, "reads failed"),
         (member.corrected, "corrected"),
         (member.write_errors, "writes failed"),

@@ -97,6 +97,15 @@ fn facts(drive: &Drive, stat: &Stat) -> Facts {
     if stat.power_cuts > 0 {
         facts.add("power cuts", power_cuts(stat));
     }
+    if let Some(help) = &stat.predictable {
+        let (place, drives) = (help.position + 1, help.drives);
+        let what =
+            format!("cleans in window {place} of {drives}, {} ms each", number(help.window_ms));
+        facts.add("firmware works for", format!("{}: {what}", help.owner));
+    }
+    if stat.refused > 0 {
+        facts.add("refused", format!("{} reads that cleaning would delay", count(stat.refused)));
+    }
     if stat.no_room > 0 {
         let what =
             "writes failed with ENOSPC: no room for content (--memory-cap, or the disk below)";

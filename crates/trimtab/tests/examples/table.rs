@@ -157,6 +157,11 @@ const NOT: &[(&str, &str)] = &[
         "needs a recording that was killed; tests/record_crash.rs makes and recovers some",
     ),
     ("trimtab compare --random 20", "takes minutes; tests/commands/random.rs runs a short series"),
+    (
+        "sudo trimtab array create turns",
+        "needs four emulated drives; tests/array_ioda.rs makes some",
+    ),
+    ("sudo scripts/array-latency", "takes twenty minutes"),
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 

@@ -158,9 +158,10 @@ impl Drive {
     }
 
     /// Makes cleaning take no time, until the next `restore`: a drive without internal work.
+    /// Cleaning in progress ends as it began.
     ///
     /// # Errors
-    /// Requests are in flight.
+    /// It is a disk.
     pub fn idealise(&self) -> Result<(), Error> {
         self.tell(&Command::Idealise)
     }

@@ -161,3 +161,6 @@ fn next_cycle(lease: &Lease, now: Nanos) -> Nanos {
 fn bad(error: trimtab_device::Error) -> Error {
     Error::BadInput(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

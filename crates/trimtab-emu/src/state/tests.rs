@@ -16,7 +16,7 @@ fn drive() -> State<u64> {
 }
 
 fn arrived(arrival: Nanos, op: Op, offset: u64, ticket: u64) -> Incoming<u64> {
-    Incoming { arrival, op, offset, length: 4096, ticket }
+    Incoming { arrival, op, offset, length: 4096, ticket, flag: None }
 }
 
 const START: Nanos = Nanos::from_secs(1_000);
@@ -151,7 +151,7 @@ fn disk_answers_when_its_model_does() {
             let offset = mix64(number) % (60 << 30) / 4096 * 4096;
             let op = [Op::Read, Op::Read, Op::Write, Op::Read, Op::Flush][number as usize % 5];
             let (offset, length) = if op == Op::Flush { (0, 0) } else { (offset, 4096) };
-            drive.submit(Incoming { arrival: now, op, offset, length, ticket: number });
+            drive.submit(Incoming { arrival: now, op, offset, length, ticket: number, flag: None });
             let at = now.since(START);
             let id = RequestId(number);
             truth.submit(at, &Request::new(id, DeviceId(0), at, op, offset, length)).unwrap();
@@ -170,6 +170,6 @@ fn disk_answers_when_its_model_does() {
         }
     }
     assert_eq!(drive.figures.added.max(), Some(Nanos::ZERO));
-    let refused = drive.idealise(now).unwrap_err().to_string();
+    let refused = drive.idealise(true, now).unwrap_err().to_string();
     assert!(refused.contains("a disk has no firmware that cleans"), "{refused}");
 }

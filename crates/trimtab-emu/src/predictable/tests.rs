@@ -58,7 +58,7 @@ fn work(drive: &mut State<u64>, array: &FlagTable, begin: Nanos) -> u32 {
             let flag = drive.flags.as_ref().unwrap().find(offset, 4096);
             assert!(flag.is_some());
             drive.submit(incoming(Op::Read, flag));
-        } else {
+        } else if step % 3 == 0 {
             drive.submit(incoming(Op::Write, None));
         }
     }

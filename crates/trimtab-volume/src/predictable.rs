@@ -197,7 +197,7 @@ impl Round {
             }
             if !seat.helps {
                 seat.silent += 1;
-                if seat.silent % ROUNDS != 0 {
+                if !seat.silent.is_multiple_of(ROUNDS) {
                     continue;
                 }
             }

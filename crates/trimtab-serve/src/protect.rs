@@ -14,6 +14,19 @@ pub fn available_memory() -> Option<u64> {
     Some(kib << 10)
 }
 
+/// Favours this process over programs that compute, which would slow the device. Failure is
+/// harmless.
+fn favour() {
+    const NICE: i32 = -19;
+    _ = rustix::process::setpriority_process(None, NICE);
+    // With autogroups (sched(7)) that counts within the session only, and sessions are equal. One
+    // that is not this process's own has others' programs in it.
+    let own = rustix::process::getpid();
+    if rustix::process::getsid(None) == Ok(own) {
+        _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
+    }
+}
+
 /// Locks the process's memory, and marks it as an I/O server (`PR_SET_IO_FLUSHER`), so that its
 /// allocations never wait for a disk. Threads started later inherit both.
 ///
@@ -25,8 +38,7 @@ pub fn serve_io() -> Vec<String> {
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     let locked = rustix::mm::mlockall(flags);
     let told = rustix::process::configure_io_flusher_behavior(true);
-    // So that programs that compute do not slow the drive. Failure is harmless.
-    _ = rustix::process::setpriority_process(None, -19);
+    favour();
     let missing = |what: &str, result: rustix::io::Result<()>| {
         let error = io::Error::from(result.err()?);
         Some(format!("{what}: {error}"))

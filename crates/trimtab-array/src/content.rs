@@ -2,7 +2,7 @@
 
 use trimtab_io::Op;
 
-use crate::layout::{Layout, Level, Piece};
+use crate::layout::{Layout, Level, Piece, Position};
 use crate::members::Member;
 use crate::parity::Parity;
 use crate::planner::{MemberIo, PartView, Row};
@@ -18,6 +18,17 @@ pub struct Content {
     layout: Layout,
     parity: Parity,
     parts: Vec<Strips>,
+}
+
+/// What a write leaves alone of a row of its stripe.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PartialParity {
+    /// The array's byte where the write's part of the row begins.
+    pub data_offset: u64,
+    /// Chunks of data that it goes to, which follow each other.
+    pub chunks: usize,
+    /// The XOR of the other chunks; empty if there are none.
+    pub xor: Vec<u8>,
 }
 
 /// A part's strips, by member, each as long as its rows' range.
@@ -217,6 +228,42 @@ impl Content {
         if let Some(q_member) = q_member {
             parity[ranges[q_member].clone()].copy_from_slice(&q);
         }
+    }
+
+    /// The partial parity of a row, for a log: of a write of `user`'s data whose parity has been
+    /// computed, at a level with a P.
+    ///
+    /// # Panics
+    /// The part writes nothing in the row, or the level has no P.
+    pub fn partial_parity(
+        &mut self,
+        part: u32,
+        view: &PartView<'_>,
+        number: usize,
+        user: &[u8],
+    ) -> PartialParity {
+        let (row, layout) = (view.rows()[number], self.layout);
+        let stripe = view.piece.start.stripe;
+        let is_written =
+            |&index: &usize| row.user.has(Member(layout.data_member(stripe, index) as u8));
+        let index = (0..layout.data_chunks()).find(is_written).expect("something is written");
+        let chunks = row.user.count() as usize;
+        let start = Position { stripe, index, offset: row.offset.into() };
+        let data_offset = layout.offset(start);
+        if chunks == layout.data_chunks() {
+            return PartialParity { data_offset, chunks, xor: Vec::new() };
+        }
+        let p_member = layout.p_member(stripe).expect("the level has a P");
+        let strips = self.strips(part, view.rows());
+        let length = row.length as usize;
+        // The new parity without the new data.
+        let mut xor = strips.parity[strips.range(p_member, row.offset, length)].to_vec();
+        for member in row.user.iter() {
+            let Some(from) = position(&layout, &view.piece, member, row.offset) else { continue };
+            let data = &user[from..from + length];
+            xor.iter_mut().zip(data).for_each(|(xor, data)| *xor ^= *data);
+        }
+        PartialParity { data_offset, chunks, xor }
     }
 
     /// Copies a read's data to the user.

@@ -63,7 +63,7 @@ pub mod planner;
 pub mod policy;
 pub mod staging;
 
-pub use content::Content;
+pub use content::{Content, PartialParity};
 pub use layout::{
     ChunkRange, Layout, LayoutError, Level, MOST_MEMBERS, Piece, Pieces, Position, Role, Rotation,
     UnknownName,

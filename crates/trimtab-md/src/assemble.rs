@@ -1,6 +1,7 @@
 //! Which of several devices make an array, and what it has to do first.
 
 mod message;
+mod replacements;
 #[cfg(test)]
 mod tests;
 
@@ -56,8 +57,13 @@ pub enum MemberState {
     Faulty,
     /// It waits until it is needed.
     Spare,
-    /// It was to replace a member that is still there. It waits as a spare.
-    Replacement,
+    /// It is to replace a member that is still there, and has a part of what that has, or all of it.
+    Replacement {
+        /// The index of the member in the layout.
+        role: usize,
+        /// Bytes that it has; none if it has everything.
+        done_to: Option<u64>,
+    },
     /// Another one says that it is the same device.
     Duplicate {
         /// The index of the other candidate.
@@ -153,6 +159,8 @@ pub struct Assembly {
     pub resync: Resync,
     /// Members to rebuild.
     pub rebuilds: Vec<Rebuild>,
+    /// Members to replace: devices that are filled while the members are used.
+    pub replacements: Vec<Rebuild>,
     lines: Vec<String>,
 }
 
@@ -209,12 +217,14 @@ impl Assembly {
             View { candidates, newest: candidates[newest].superblock.as_ref().expect("usable") };
         let mut states: Vec<_> = candidates.iter().map(|candidate| view.state(candidate)).collect();
         view.find_duplicates(&mut states);
-        let members = view.members(&mut states);
+        let mut members = view.members(&mut states);
+        view.promote(&mut states, &mut members);
         let split = view.split(&states, &members);
         let (start, resync) = (view.start(&members, split), view.resync());
         let rebuilds = view.rebuilds(&states, &members);
+        let replacements = view.replacements(&states);
         let lines = message::lines(candidates, &states, newest);
-        Ok(Self { newest, states, members, start, resync, rebuilds, lines })
+        Ok(Self { newest, states, members, start, resync, rebuilds, replacements, lines })
     }
 
     /// One line for each device: what becomes of it.
@@ -279,11 +289,12 @@ impl View<'_> {
         }
         let behind = self.newest.events - superblock.events;
         match (self.newest.role_of(superblock.device_number), superblock.role()) {
-            (DeviceRole::Active(_), DeviceRole::Active(_)) if superblock.is_replacement => {
-                MemberState::Replacement
-            }
             (DeviceRole::Active(role), DeviceRole::Active(own)) if role == own && behind <= 1 => {
                 let role = usize::from(role);
+                if superblock.is_replacement {
+                    let done_to = superblock.recovery.map(|recovery| recovery.done_to);
+                    return MemberState::Replacement { role, done_to };
+                }
                 match superblock.recovery {
                     None => MemberState::Fresh { role },
                     Some(recovery) if recovery.by_bitmap => MemberState::Returning { role, behind },
@@ -408,7 +419,9 @@ impl View<'_> {
         }
         let missing = (0..members.len()).filter(|&role| members[role].is_none());
         let missing: Vec<_> = missing.collect();
-        let has_ppl = matches!(self.newest.consistency, Consistency::Ppl { .. });
+        // While an array is resynchronised its logs do not have all that may differ.
+        let has_ppl = matches!(self.newest.consistency, Consistency::Ppl { .. })
+            && self.newest.in_sync_to == Some(0);
         let is_dirty = self.newest.in_sync_to.is_some();
         match missing.len() {
             0 => Start::Complete,

@@ -222,6 +222,19 @@ impl Member {
         self.write_superblock(superblock)
     }
 
+    /// Writes an empty partial parity log with this number where the superblock has the area, and
+    /// zeroes behind it: no older one is taken for the newest.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn write_empty_ppl(&self, of: &Superblock, generation: u64) -> Result<(), MemberError> {
+        let Some((at, bytes)) = of.ppl_at() else { return Ok(()) };
+        let signature = ppl_signature(of.array_uuid);
+        let mut area = PplHeader { signature, generation, entries: Vec::new() }.to_bytes().to_vec();
+        area.resize(bytes as usize, 0);
+        self.write(at, &area, "write the partial parity log")
+    }
+
     /// Writes an empty log of bad blocks where the superblock has it.
     ///
     /// # Errors

@@ -44,6 +44,15 @@ pub enum Io {
         /// Where they come from.
         buffer: DirectBuffer,
     },
+    /// The same, and on stable storage when it is complete (`RWF_DSYNC`).
+    WriteThrough {
+        /// Offset in the file.
+        offset: u64,
+        /// Bytes.
+        length: u32,
+        /// Where they come from.
+        buffer: DirectBuffer,
+    },
     /// What was written before is on stable storage afterwards (`fdatasync`).
     Flush,
     /// Waits until the file can be read without blocking.
@@ -114,6 +123,12 @@ impl DataRing {
             Io::Write { offset, length, buffer } => {
                 let entry = opcode::Write::new(fd, buffer.first(length), length).offset(offset);
                 (entry.build(), Some(length), Some(buffer))
+            }
+            Io::WriteThrough { offset, length, buffer } => {
+                // RWF_DSYNC, <linux/fs.h>.
+                const DSYNC: i32 = 2;
+                let entry = opcode::Write::new(fd, buffer.first(length), length).offset(offset);
+                (entry.rw_flags(DSYNC).build(), Some(length), Some(buffer))
             }
             Io::Flush => {
                 let entry = opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC);
@@ -228,14 +243,16 @@ mod tests {
         // Only a part of it is there.
         ring.push(&file, Io::Read { offset: 6144, length: 4096, buffer: buffer(0) }, 12).unwrap();
         ring.push(&file, Io::Flush, 13).unwrap();
+        let through = Io::WriteThrough { offset: 0, length: 4096, buffer: buffer(1) };
+        ring.push(&file, through, 14).unwrap();
         let mut all = Vec::new();
-        while all.len() < 4 {
+        while all.len() < 5 {
             ring.wait(Nanos::MAX).unwrap();
             all.extend(std::iter::from_fn(|| ring.take()));
         }
         all.sort_by_key(|finished| finished.tag);
         let outcomes: Vec<_> = all.iter().map(|finished| finished.outcome).collect();
-        assert_eq!(outcomes, [Ok(()), Ok(()), Err(Errno::IO), Ok(())]);
+        assert_eq!(outcomes, [Ok(()), Ok(()), Err(Errno::IO), Ok(()), Ok(())]);
         assert_eq!(all[1].buffer.as_mut().unwrap().content(4096), [1; 4096]);
         let mut written = [0; 4096];
         File::open(&path).unwrap().read_exact_at(&mut written, 4096).unwrap();

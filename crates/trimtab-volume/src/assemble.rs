@@ -2,18 +2,22 @@
 
 use std::sync::Arc;
 
+use trimtab_array::Layout;
 use trimtab_md::{
     Assembly, Bitmap, Candidate, Consistency, DeviceRole, MemberState, Resync, Start, Superblock,
 };
 use trimtab_serve::Error;
 
-use crate::engine::{Assembled, Slot, SlotState};
+use crate::engine::Assembled;
 use crate::guard::Shared;
 use crate::keeper;
+use crate::logs::Logs;
 use crate::member::MemberDevice;
 use crate::metadata::{Metadata, region_bytes, timestamp};
+use crate::recover::{fit_first_stripe, generation, recover};
 use crate::regions::Regions;
-use crate::tasks::Rebuild;
+use crate::slots::{Slot, SlotState};
+use crate::tasks::{Rebuild, Replace};
 
 /// An array, and what was said about its members.
 pub(crate) struct Found {
@@ -31,16 +35,35 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
     let assembly = Assembly::of(&candidates, None).map_err(|e| Error::BadInput(e.to_string()))?;
     check_start(&assembly, &candidates, force)?;
     let newest = superblock(&candidates, assembly.newest)?.clone();
-    if let Consistency::Ppl { .. } = newest.consistency {
-        let why = "it has a partial parity log, which is not supported: let mdadm change it (mdadm \
-                   --grow --consistency-policy=resync)";
+    let layout = newest.array_layout().map_err(|e| Error::BadInput(e.to_string()))?;
+    if newest.ppl_at().is_some_and(|(_, area)| !Logs::has_room(&layout, area)) {
+        let why = "its partial parity logs are smaller than a chunk, which is not supported";
         return Err(Error::BadInput(format!("{}: {why}", candidates[assembly.newest].name)));
     }
-    let layout = newest.array_layout().map_err(|e| Error::BadInput(e.to_string()))?;
+    let mut lines = Vec::new();
+    let by_role: Vec<_> = assembly
+        .members
+        .iter()
+        .map(|&found| {
+            let found = found?;
+            Some((&devices[found], candidates[found].superblock.as_ref().ok()?))
+        })
+        .collect();
+    let resync = match &assembly.resync {
+        Resync::Ppl => recover_from_logs(&layout, &by_role, &mut lines)?,
+        other => other.clone(),
+    };
+    let generation = generation(&by_role);
+    let was_clean = newest.in_sync_to.is_none();
+    let in_sync_to = match resync {
+        Resync::None => None,
+        Resync::From(start) => Some(start),
+        _ => newest.in_sync_to,
+    };
     let bitmap = candidates[assembly.newest].bitmap.clone();
     let bitmap = bitmap.filter(|bitmap| bitmap.header().sync_bytes == newest.size);
     let mut regions = Regions::new(region_bytes(&newest, bitmap.as_ref()), layout.member_bytes());
-    set_unsynced(&mut regions, &assembly.resync, bitmap.as_ref(), layout.member_bytes());
+    set_unsynced(&mut regions, &resync, bitmap.as_ref(), layout.member_bytes());
 
     let mut all: Vec<Option<MemberDevice>> = devices.into_iter().map(Some).collect();
     let mut slots: Vec<Slot> = (0..layout.members()).map(|_| Slot::default()).collect();
@@ -52,19 +75,28 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
         superblocks[role] = Some(Superblock {
             // What the newest says of the array is true of all.
             events: newest.events,
-            in_sync_to: newest.in_sync_to,
+            in_sync_to,
             roles: newest.roles.clone(),
+            is_replacement: false,
             ..own
         });
     }
     let mut metadata = Metadata::new(superblocks, bitmap);
+    let replace = first_replace(&assembly, &candidates, &newest, &regions, &layout)?;
+    if let Some((found, own, next)) = &replace {
+        let place = slots.len();
+        slots.push(slot(all[found.device].take(), own, SlotState::Replacing));
+        _ = metadata.admit_replacement(place, found.role, own.clone());
+        _ = metadata.rebuilt(place, Some(next * layout.chunk()));
+    }
+    let replace =
+        replace.map(|(found, _, next)| Replace { role: found.role, place: layout.members(), next });
     // What is not there now must not be taken for a current member later.
     metadata.forget_absent();
     let mut rebuild = None;
     if let Some((found, own)) = first_rebuild(&assembly, &candidates, &newest) {
-        let is_clean = newest.in_sync_to.is_none();
         let from = match assembly.states[found.device] {
-            MemberState::Rebuilding { done_to, .. } if is_clean => done_to,
+            MemberState::Rebuilding { done_to, .. } if was_clean => done_to,
             // What it has may differ.
             _ => 0,
         };
@@ -72,15 +104,72 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
         slots[found.role] = slot(all[found.device].take(), &own, SlotState::Rebuilding);
         _ = metadata.admit(found.role, own);
         _ = metadata.rebuilt(found.role, Some(next * layout.chunk()));
-        let by_bitmap = found.by_bitmap && is_clean;
+        let by_bitmap = found.by_bitmap && was_clean;
         rebuild = Some(Rebuild { role: found.role, next, by_bitmap });
     }
+    for found in spares(&assembly, rebuild) {
+        let Some(device) = all[found].take() else { continue };
+        let mut own = superblock(&candidates, found)?.clone();
+        // Its number may have been given to another one while it was away.
+        if !metadata.is_free(own.device_number) {
+            let Some(number) = metadata.free_number() else { continue };
+            own.device_number = number;
+        }
+        slots.push(slot(Some(device), &own, SlotState::Spare));
+        _ = metadata.admit_spare(slots.len() - 1, own);
+    }
+    if newest.in_sync_to != in_sync_to {
+        metadata.recovered();
+    }
     start(&mut metadata, &slots)?;
-    let lines = assembly.lines().iter().zip(&all).filter(|(_, device)| device.is_some());
-    let lines = lines.map(|(line, _)| line.clone()).collect();
+    let logs = start_logs(&metadata, &slots, &layout, generation)?;
+    let unused = assembly.lines().iter().zip(&all).filter(|(_, device)| device.is_some());
+    lines.extend(unused.map(|(line, _)| line.clone()));
     let shared = Shared::new(regions);
-    let array = Assembled { layout, slots, metadata, shared, rebuild };
+    let array = Assembled { layout, slots, metadata, shared, rebuild, replace, logs };
     Ok(Found { array, uuid: newest.array_uuid.to_string(), lines })
+}
+
+/// What is left to be resynchronised after the recovery from partial parity logs: nothing, unless one is
+/// damaged or all are empty.
+fn recover_from_logs(
+    layout: &Layout,
+    members: &[Option<(&MemberDevice, &Superblock)>],
+    lines: &mut Vec<String>,
+) -> Result<Resync, Error> {
+    let recovered = recover(layout, members)?;
+    let is_done = recovered.damaged.is_empty() && recovered.entries > 0;
+    lines.extend(recovered.damaged);
+    if is_done {
+        return Ok(Resync::None);
+    }
+    if members.iter().any(Option::is_none) {
+        return Ok(Resync::Ppl);
+    }
+    // The superblocks must not say 0: after a crash the logs that are written from now on would be
+    // taken for all that has to be done.
+    fit_first_stripe(layout, members)?;
+    Ok(Resync::From(layout.chunk()))
+}
+
+/// Empties the partial parity logs: their stripes fit, or are resynchronised.
+fn start_logs(
+    metadata: &Metadata,
+    slots: &[Slot],
+    layout: &Layout,
+    generation: u64,
+) -> Result<Option<Logs>, Error> {
+    let next = generation + 1;
+    let mut logs = None;
+    for (place, slot) in slots.iter().enumerate() {
+        let (Some(device), Some(own)) = (&slot.device, metadata.superblock(place)) else {
+            continue;
+        };
+        let written = device.metadata.write_empty_ppl(own, next);
+        written.map_err(|error| Error::Failed(error.to_string()))?;
+        logs = logs.or_else(|| Logs::new(*layout, own, next));
+    }
+    Ok(logs)
 }
 
 fn superblock(candidates: &[Candidate], index: usize) -> Result<&Superblock, Error> {
@@ -88,7 +177,27 @@ fn superblock(candidates: &[Candidate], index: usize) -> Result<&Superblock, Err
 }
 
 fn slot(device: Option<MemberDevice>, own: &Superblock, state: SlotState) -> Slot {
-    Slot { device: device.map(Arc::new), state, data_offset: own.data_offset, why: None }
+    let device = device.map(Arc::new);
+    Slot { device, state, data_offset: own.data_offset, ..Slot::default() }
+}
+
+/// The first device that replaces a member, its superblock, and the first stripe that it lacks. Where
+/// the members may differ it may differ from them.
+fn first_replace(
+    assembly: &Assembly,
+    candidates: &[Candidate],
+    newest: &Superblock,
+    regions: &Regions,
+    layout: &Layout,
+) -> Result<Option<(trimtab_md::Rebuild, Superblock, u64)>, Error> {
+    let Some(found) = assembly.replacements.first() else { return Ok(None) };
+    let own = superblock(candidates, found.device)?.clone();
+    let agrees_to = match (newest.in_sync_to, newest.consistency) {
+        (None, _) => layout.member_bytes(),
+        (_, Consistency::Bitmap { .. }) => regions.next_marked(0),
+        _ => 0,
+    };
+    Ok(Some((*found, own, found.from.min(agrees_to) / layout.chunk())))
 }
 
 /// The first member that can be rebuilt, if the array runs without it. What failed does not come back
@@ -101,11 +210,26 @@ fn first_rebuild(
     if !matches!(assembly.start, Start::Degraded { .. } | Start::DirtyDegraded { .. }) {
         return None;
     }
-    assembly.rebuilds.iter().find_map(|rebuild| {
+    let mut rebuilds = assembly.rebuilds.iter();
+    rebuilds.find_map(|rebuild| {
+        // Spares are taken in while the array runs.
+        if assembly.states[rebuild.device] == MemberState::Spare {
+            return None;
+        }
         let own = candidates[rebuild.device].superblock.as_ref().ok()?;
         let is_faulty = newest.role_of(own.device_number) == DeviceRole::Faulty;
         (!is_faulty).then(|| (*rebuild, own.clone()))
     })
+}
+
+/// The devices that wait as spares: also those that were being rebuilt, until it is their turn.
+fn spares(assembly: &Assembly, rebuild: Option<Rebuild>) -> Vec<usize> {
+    let is_spare = |&index: &usize| match assembly.states[index] {
+        MemberState::Spare => true,
+        MemberState::Rebuilding { role, .. } => rebuild.is_none_or(|one| one.role != role),
+        _ => false,
+    };
+    (0..assembly.states.len()).filter(is_spare).collect()
 }
 
 fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Result<(), Error> {
@@ -148,9 +272,8 @@ fn start(metadata: &mut Metadata, slots: &[Slot]) -> Result<(), Error> {
     let Some(job) = metadata.take_job(timestamp()) else { return Ok(()) };
     let devices: Vec<_> = slots.iter().map(|slot| slot.device.clone()).collect();
     let written = keeper::write(&job, &devices);
-    if let Some((role, why)) = written.failed.first() {
-        let name = devices[*role].as_ref().map(|device| device.path.display().to_string());
-        return Err(Error::Failed(format!("{}: {why}", name.unwrap_or_default())));
+    if let Some((device, why)) = written.failed.first() {
+        return Err(Error::Failed(format!("{}: {why}", device.path.display())));
     }
     metadata.written(job.version);
     Ok(())

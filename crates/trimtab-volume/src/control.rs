@@ -22,6 +22,7 @@ pub(crate) enum Command {
     Fail { member: String },
     Remove { member: String },
     Add { path: PathBuf, force: bool },
+    Replace { member: String, path: PathBuf, force: bool },
     Check { repairs: bool },
     Set { policy: PolicyKind },
     Stop { force: bool },
@@ -84,7 +85,7 @@ impl Array {
         self.tell(&Command::Fail { member: member.to_owned() })
     }
 
-    /// Lets go of a member that has failed.
+    /// Lets go of a member that has failed, or of a spare.
     ///
     /// # Errors
     /// It is none, or is in use.
@@ -92,13 +93,23 @@ impl Array {
         self.tell(&Command::Remove { member: member.to_owned() })
     }
 
-    /// Takes a device in the place of a member that is missing, and begins to rebuild it. `force`:
-    /// whatever it holds.
+    /// Takes a device in: in the place of a member that is missing or has failed, which it begins to
+    /// rebuild, now or, as a spare, when there is one. `force`: whatever it holds.
     ///
     /// # Errors
-    /// No member is missing, or the device is in use, too small, or not empty.
+    /// The device is in use, too small, or not empty.
     pub fn add(&self, path: &Path, force: bool) -> Result<(), Error> {
         self.tell(&Command::Add { path: path.to_owned(), force })
+    }
+
+    /// Begins to fill a device with what a member has, and then lets it take the member's place.
+    /// `force`: whatever it holds.
+    ///
+    /// # Errors
+    /// The member is none, or is not active; or the device is in use, too small, or not empty.
+    pub fn replace(&self, member: &str, path: &Path, force: bool) -> Result<(), Error> {
+        let (member, path) = (member.to_owned(), path.to_owned());
+        self.tell(&Command::Replace { member, path, force })
     }
 
     /// Begins to compare all stripes, and with `repairs` to make fit what does not.

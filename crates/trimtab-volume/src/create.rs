@@ -1,17 +1,23 @@
 //! New arrays.
 
 use trimtab_array::{Level, Rotation};
-use trimtab_md::{ArrayName, CreateError, NewArray, NewConsistency, NewMember, NewMetadata, Uuid};
+use trimtab_md::geometry::PPL_BYTES;
+use trimtab_md::{
+    ArrayName, CreateError, NewArray, NewConsistency, NewMember, NewMetadata, PPL_HEADER_BYTES,
+    Recovery, Uuid,
+};
 use trimtab_serve::Error;
 
 use crate::member::MemberDevice;
 use crate::metadata::timestamp;
+use crate::spec::Consistency;
 
 /// What a new array is to be.
 pub(crate) struct New<'a> {
     pub(crate) name: &'a str,
     pub(crate) level: u8,
     pub(crate) chunk: u64,
+    pub(crate) consistency: Consistency,
     pub(crate) assume_clean: bool,
     pub(crate) force: bool,
 }
@@ -54,8 +60,18 @@ pub(crate) fn create(new: &New<'_>, devices: &[MemberDevice]) -> Result<(), Erro
         let uuid = random_uuid()?;
         Ok(Some(NewMember { bytes: device.metadata.bytes(), uuid, flags: 0 }))
     });
+    let is_logged = new.consistency == Consistency::Ppl;
+    if is_logged && level != Level::Raid5 {
+        return Err(Error::BadInput(format!("{level} has no partial parity log: raid5 has")));
+    }
+    if is_logged && new.chunk + PPL_HEADER_BYTES as u64 > PPL_BYTES {
+        let chunk = new.chunk;
+        let why = "a partial parity log has no room for it: at most 512 KiB";
+        return Err(Error::BadInput(format!("a chunk of {chunk} bytes: {why}")));
+    }
     let consistency = match level {
         Level::Raid0 => NewConsistency::Resync,
+        _ if is_logged => NewConsistency::Ppl,
         _ => NewConsistency::Bitmap(None),
     };
     let array = NewArray {
@@ -69,10 +85,14 @@ pub(crate) fn create(new: &New<'_>, devices: &[MemberDevice]) -> Result<(), Erro
         members: members.collect::<Result<_, Error>>()?,
         spares: Vec::new(),
         consistency,
-        is_in_sync: new.assume_clean || level == Level::Raid0,
+        is_in_sync: new.assume_clean || level == Level::Raid0 || is_logged,
         now: timestamp(),
     };
-    let all = array.create().map_err(|error| named(&error, devices))?;
+    let mut all = array.create().map_err(|error| named(&error, devices))?;
+    if let Some(last) = all.last_mut().filter(|_| is_logged && !new.assume_clean) {
+        // As mdadm does it: a resync would not be told from writes that the logs have.
+        last.superblock.recovery = Some(Recovery { done_to: 0, by_bitmap: false });
+    }
     // All of them must have room before the first is written to.
     for (device, metadata) in devices.iter().zip(&all) {
         write(device, metadata)?;
@@ -80,8 +100,10 @@ pub(crate) fn create(new: &New<'_>, devices: &[MemberDevice]) -> Result<(), Erro
     Ok(())
 }
 
-fn write(device: &MemberDevice, metadata: &NewMetadata) -> Result<(), Error> {
-    device.metadata.write_new(metadata).map_err(|error| Error::Failed(error.to_string()))
+fn write(device: &MemberDevice, new: &NewMetadata) -> Result<(), Error> {
+    let result = device.metadata.write_empty_ppl(&new.superblock, 0);
+    let result = result.and_then(|()| device.metadata.write_new(new));
+    result.map_err(|error| Error::Failed(error.to_string()))
 }
 
 fn named(error: &CreateError, devices: &[MemberDevice]) -> Error {

@@ -19,7 +19,10 @@
 mod commands;
 mod mailbox;
 mod members;
+mod ppl;
+mod replace;
 mod requests;
+mod spares;
 mod upkeep;
 
 use std::cmp::Reverse;
@@ -36,14 +39,18 @@ use trimtab_steer::InFlightTable;
 use trimtab_uring::{DataRing, Finished, Io, Watched};
 
 use crate::buffers::Buffers;
+use crate::examine::PAGE;
 use crate::figures::Figures;
 use crate::guard::{Guarded, Shared};
 use crate::keeper::Keeper;
+use crate::logs::Logs;
 use crate::member::MemberDevice;
 use crate::metadata::{Metadata, Version};
+use crate::pace::Rates;
 use crate::predictable::{FlaggedRead, Predictable};
+use crate::slots::{Slot, SlotState};
 use crate::spec::PolicyKind;
-use crate::tasks::{Rebuild, Tasks};
+use crate::tasks::{Rebuild, Replace, Tasks};
 use crate::windows::Windows;
 pub(crate) use mailbox::{Fatal, Inbox, Mailbox};
 use mailbox::{Task, Wake};
@@ -51,41 +58,47 @@ use mailbox::{Task, Wake};
 /// Numbers of the ring's requests that are no requests to members.
 const TAG_KERNEL: u64 = u64::MAX;
 const TAG_WAKE: u64 = u64::MAX - 1;
-
-/// What a role of the layout has.
-#[derive(Debug, Default)]
-pub(crate) struct Slot {
-    pub(crate) device: Option<Arc<MemberDevice>>,
-    pub(crate) state: SlotState,
-    /// Where data begin on the device.
-    pub(crate) data_offset: u64,
-    /// Why it failed.
-    pub(crate) why: Option<String>,
-}
-
-/// The state of a member.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum SlotState {
-    #[default]
-    Missing,
-    Active,
-    Rebuilding,
-    Failed,
-}
+/// Added to the number of a request to a member, for the same to what replaces it.
+const TAG_TWIN: u64 = 1 << 32;
+/// Added to the number of a member: its partial parity log, and flushes behind the stripes of that.
+const TAG_LOG: u64 = 1 << 33;
+const TAG_FLUSH: u64 = 1 << 34;
 
 /// An array that is ready to run.
 pub(crate) struct Assembled {
     pub(crate) layout: Layout,
+    /// By place: the members, and behind them spares and what replaces a member.
     pub(crate) slots: Vec<Slot>,
     pub(crate) metadata: Metadata,
     pub(crate) shared: Arc<Shared>,
     /// A member to rebuild.
     pub(crate) rebuild: Option<Rebuild>,
+    /// A member to replace.
+    pub(crate) replace: Option<Replace>,
+    /// Partial parity logs.
+    pub(crate) logs: Option<Logs>,
+}
+
+impl Assembled {
+    /// What offsets and lengths of requests are multiples of. Logs are in pages.
+    pub(crate) fn block_bytes(&self) -> u32 {
+        let devices = self.slots.iter().filter_map(|slot| slot.device.as_ref());
+        let pages = self.logs.as_ref().map(|_| PAGE as u32);
+        devices.map(|device| device.block_bytes).chain(pages).max().unwrap_or(512)
+    }
 }
 
 /// A request to a member.
 struct MemberRequest {
     io: MemberIo,
+    device: Arc<MemberDevice>,
+    /// What replaces the member, if it gets the request too.
+    twin: Option<Arc<MemberDevice>>,
+    /// How many of them have not answered.
+    unanswered: u8,
+    /// Whether they have done it.
+    is_done: bool,
+    is_twin_done: bool,
     sent: Nanos,
     op: Op,
     /// Offset from where data begin.
@@ -119,6 +132,7 @@ pub(crate) struct Engine {
     pub(crate) layout: Layout,
     pub(crate) slots: Vec<Slot>,
     pub(crate) metadata: Metadata,
+    pub(crate) logs: Option<Logs>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) planner: Planner,
     pub(crate) figures: Figures,
@@ -145,8 +159,6 @@ pub(crate) struct Engine {
     requests: InFlightTable<MemberRequest>,
     /// Requests to files in memory, which are complete at once.
     at_once: VecDeque<Finished>,
-    /// Requests in flight, by member.
-    pub(crate) in_flight: Vec<u32>,
     timers: BinaryHeap<Reverse<(Nanos, u64)>>,
     timers_of: BTreeMap<u64, PartTimer>,
     next_timer: u64,
@@ -155,9 +167,10 @@ pub(crate) struct Engine {
     next_round: Nanos,
     /// Writes that were complete in the last round.
     written_before: u64,
-    window_begun: Nanos,
     /// A rebuild that has ended, when this has been written.
     rebuild_ends: Option<(usize, Version)>,
+    /// The same of a replacement.
+    replace_ends: Option<Version>,
     is_open: bool,
     now: Nanos,
 }
@@ -167,32 +180,31 @@ impl Engine {
     pub(crate) fn new(
         array: Assembled,
         policy: PolicyKind,
-        rate: u64,
+        rates: Rates,
         connection: Connection,
         inbox: Inbox,
     ) -> Result<Self, Error> {
-        let Assembled { layout, slots, metadata, shared, rebuild } = array;
+        let block_bytes = array.block_bytes();
+        let Assembled { layout, slots, metadata, shared, rebuild, replace, logs } = array;
         let ring = DataRing::new().map_err(|e| Error::Failed(e.to_string()))?;
         let inner = policy.policy(layout.members());
         let guarded = Guarded::new(inner, layout, Arc::clone(&shared));
         let mut planner = Planner::new(layout, Box::new(guarded));
-        for (role, slot) in slots.iter().enumerate() {
+        for (role, slot) in slots.iter().enumerate().take(layout.members()) {
             if slot.state != SlotState::Active {
                 planner.lose(Member(role as u8));
             }
         }
-        let devices = slots.iter().filter_map(|slot| slot.device.as_ref());
-        let block_bytes = devices.map(|device| device.block_bytes).max().unwrap_or(512);
         let Inbox { mailbox, tasks: inbox, wake } = inbox;
-        let members = layout.members();
         let mut engine = Self {
             layout,
             slots,
             metadata,
+            logs,
             shared,
             planner,
-            figures: Figures::new(members),
-            tasks: Tasks::new(rate),
+            figures: Figures::new(),
+            tasks: Tasks::new(rates),
             policy,
             predictable: Predictable::default(),
             content: Content::new(layout),
@@ -213,19 +225,21 @@ impl Engine {
             failure: None,
             requests: InFlightTable::default(),
             at_once: VecDeque::new(),
-            in_flight: vec![0; members],
             timers: BinaryHeap::new(),
             timers_of: BTreeMap::new(),
             next_timer: 0,
             next_round: Nanos::ZERO,
             written_before: 0,
-            window_begun: Nanos::ZERO,
             rebuild_ends: None,
+            replace_ends: None,
             is_open: true,
             now: monotonic(),
         };
         if let Some(rebuild) = rebuild {
             engine.begin_rebuild(rebuild);
+        }
+        if let Some(replace) = replace {
+            engine.begin_replace(replace);
         }
         Ok(engine)
     }
@@ -254,7 +268,7 @@ impl Engine {
     /// When the next window may begin.
     fn next_window(&self) -> Nanos {
         let is_able = self.is_open && !self.has_failed() && self.redundancy() > 0;
-        if is_able { self.tasks.next(&self.shared.regions()) } else { Nanos::MAX }
+        if is_able { self.tasks.next(&self.layout, &self.shared.regions()) } else { Nanos::MAX }
     }
 
     /// Handles all that has happened.
@@ -275,7 +289,7 @@ impl Engine {
                     }
                     self.ring.push(&self.wake, Io::WaitReadable, TAG_WAKE)?;
                 }
-                _ => self.member_done(finished)?,
+                _ => self.answered(finished)?,
             }
             self.act()?;
         }
@@ -297,6 +311,13 @@ impl Engine {
         Ok(self.ring.submit()?)
     }
 
+    fn answered(&mut self, finished: Finished) -> Result<(), Fatal> {
+        match finished.tag & (TAG_LOG | TAG_FLUSH) {
+            0 => self.member_done(finished),
+            _ => self.log_done(finished),
+        }
+    }
+
     /// Whether nothing is in flight and nothing has to be written.
     fn is_idle(&self) -> bool {
         self.planner.is_idle()
@@ -310,7 +331,7 @@ impl Engine {
     fn act(&mut self) -> Result<(), Fatal> {
         self.carry_out()?;
         while let Some(finished) = self.at_once.pop_front() {
-            self.member_done(finished)?;
+            self.answered(finished)?;
             self.carry_out()?;
         }
         Ok(())
@@ -329,7 +350,7 @@ impl Engine {
                         false => &self.users[view.request.0 as u32].data,
                     };
                     self.content.compute(part, &view, user).map_err(Fatal::Planner)?;
-                    self.planner.computed(self.now, part);
+                    self.computed(part)?;
                 }
                 Action::Timer(at, timer) => {
                     self.next_timer += 1;
@@ -342,13 +363,22 @@ impl Engine {
                         let user = &mut self.users[view.request.0 as u32];
                         self.content.deliver(part, &view, &mut user.data);
                     }
+                    let is_write = view.op == Op::Write;
                     self.content.finished(part);
+                    if is_write {
+                        self.logged_part_done(part)?;
+                    }
                 }
                 Action::Complete(id, outcome) => self.completed(id.0 as u32, outcome),
                 Action::Lost(member) => self.fail(member.index(), "a write failed".to_owned()),
             }
         }
         Ok(())
+    }
+
+    /// The members, by their place in the layout.
+    pub(crate) fn members(&self) -> &[Slot] {
+        &self.slots[..self.layout.members()]
     }
 
     /// How many members can be lost.
@@ -361,7 +391,7 @@ impl Engine {
 
     /// Members that are not there, or not complete.
     pub(crate) fn degraded(&self) -> usize {
-        self.slots.iter().filter(|slot| slot.state != SlotState::Active).count()
+        self.members().iter().filter(|slot| slot.state != SlotState::Active).count()
     }
 
     /// Whether more members are lost than can be.

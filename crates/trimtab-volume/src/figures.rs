@@ -43,7 +43,7 @@ impl From<&LatencyHistogram> for Latencies {
     }
 }
 
-/// Counters of a member.
+/// Counters of a device.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OfMember {
     pub(crate) reads: LatencyHistogram,
@@ -57,6 +57,31 @@ pub(crate) struct OfMember {
     corrections: Vec<Nanos>,
 }
 
+impl OfMember {
+    /// A request has ended.
+    pub(crate) fn ended(&mut self, op: Op, took: Nanos, is_done: bool) {
+        match (op, is_done) {
+            (Op::Read, true) => self.reads.record(took),
+            (Op::Read, false) => self.read_errors += 1,
+            (Op::Write, true) => self.writes.record(took),
+            (_, true) => {}
+            (_, false) => self.write_errors += 1,
+        }
+    }
+
+    /// Something that it could not read was written again.
+    pub(crate) fn corrected(&mut self, now: Nanos) {
+        self.corrected += 1;
+        self.corrections.push(now);
+    }
+
+    /// How often that was within so much time.
+    pub(crate) fn corrections(&mut self, now: Nanos, within: Nanos) -> usize {
+        self.corrections.retain(|&at| now.since(at) < within);
+        self.corrections.len()
+    }
+}
+
 /// Counters of an array since its start.
 #[derive(Debug)]
 pub(crate) struct Figures {
@@ -66,13 +91,12 @@ pub(crate) struct Figures {
     pub(crate) flushes: Requests,
     pub(crate) read_latency: LatencyHistogram,
     pub(crate) write_latency: LatencyHistogram,
-    pub(crate) members: Vec<OfMember>,
     /// Stripes that were made to fit by resynchronising.
     pub(crate) resynced: u64,
 }
 
 impl Figures {
-    pub(crate) fn new(members: usize) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             begun: trimtab_io::monotonic(),
             reads: Requests::default(),
@@ -80,7 +104,6 @@ impl Figures {
             flushes: Requests::default(),
             read_latency: LatencyHistogram::default(),
             write_latency: LatencyHistogram::default(),
-            members: vec![OfMember::default(); members],
             resynced: 0,
         }
     }
@@ -100,32 +123,6 @@ impl Figures {
             Op::Write => self.write_latency.record(took),
             Op::Flush | Op::Discard => {}
         }
-    }
-
-    /// A member has answered.
-    pub(crate) fn member(&mut self, role: usize, op: Op, took: Nanos, is_done: bool) {
-        let member = &mut self.members[role];
-        match (op, is_done) {
-            (Op::Read, true) => member.reads.record(took),
-            (Op::Read, false) => member.read_errors += 1,
-            (Op::Write, true) => member.writes.record(took),
-            (_, true) => {}
-            (_, false) => member.write_errors += 1,
-        }
-    }
-
-    /// Something that a member could not read was written again.
-    pub(crate) fn corrected(&mut self, role: usize, now: Nanos) {
-        let member = &mut self.members[role];
-        member.corrected += 1;
-        member.corrections.push(now);
-    }
-
-    /// How often that was within so much time.
-    pub(crate) fn corrections(&mut self, role: usize, now: Nanos, within: Nanos) -> usize {
-        let all = &mut self.members[role].corrections;
-        all.retain(|&at| now.since(at) < within);
-        all.len()
     }
 
     /// Stripes did not fit, and were made to.

@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
+use trimtab_md::DeviceRole;
 use trimtab_serve::Error;
 
 use crate::engine::Mailbox;
 use crate::member::MemberDevice;
 use crate::metadata::Job;
 
-/// A job, and the members by role; none where a member is not written to.
+/// A job, and the devices by place; none where one is not written to.
 pub(crate) type KeeperJob = (Job, Vec<Option<Arc<MemberDevice>>>);
 
 /// The thread. It ends when this is dropped, after what it has been given.
@@ -58,7 +59,7 @@ fn work(queue: &Receiver<KeeperJob>, mailbox: &Mailbox) {
 #[derive(Debug, Default)]
 pub(crate) struct Written {
     /// Members that failed, with the reason. The others have what was to be written ...
-    pub(crate) failed: Vec<(usize, String)>,
+    pub(crate) failed: Vec<(Arc<MemberDevice>, String)>,
     /// ... unless data could not be brought to stable storage before: then nothing was written.
     pub(crate) is_nothing: bool,
 }
@@ -67,25 +68,23 @@ pub(crate) struct Written {
 pub(crate) fn write(job: &Job, devices: &[Option<Arc<MemberDevice>>]) -> Written {
     let mut failed = Vec::new();
     let members = || {
-        let all = devices.iter().zip(&job.superblocks).enumerate();
-        all.filter_map(|(role, (device, superblock))| {
-            Some((role, device.as_ref()?, superblock.as_ref()?))
-        })
+        let all = devices.iter().zip(&job.superblocks);
+        all.filter_map(|(device, superblock)| Some((device.as_ref()?, superblock.as_ref()?)))
     };
     if job.sync_first {
         // On all of them before the first bit is cleared on any.
-        for (role, device, _) in members() {
+        for (device, _) in members() {
             if let Err(error) = device.sync() {
-                failed.push((role, format!("a flush failed: {error}")));
+                failed.push((Arc::clone(device), format!("a flush failed: {error}")));
             }
         }
         if !failed.is_empty() {
             return Written { failed, is_nothing: true };
         }
     }
-    for (role, device, superblock) in members() {
-        // The bitmap first: it must not be older than the superblock.
-        let bitmap = job.bitmap.as_ref();
+    for (device, superblock) in members() {
+        // The bitmap first: it must not be older than the superblock. Spares need none, as with md.
+        let bitmap = job.bitmap.as_ref().filter(|_| superblock.role() != DeviceRole::Spare);
         let result =
             bitmap.map_or(Ok(()), |bitmap| device.metadata.write_bitmap(superblock, bitmap));
         let result = result.and_then(|()| match job.all {
@@ -93,7 +92,7 @@ pub(crate) fn write(job: &Job, devices: &[Option<Arc<MemberDevice>>]) -> Written
             false => Ok(()),
         });
         if let Err(error) = result {
-            failed.push((role, error.to_string()));
+            failed.push((Arc::clone(device), error.to_string()));
         }
     }
     Written { failed, is_nothing: false }

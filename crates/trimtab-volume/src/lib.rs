@@ -12,20 +12,24 @@
 //! - **engine.rs** is the driver in real time: one thread, an io_uring. It says what holds for data.
 //! - **metadata.rs** and keeper.rs: superblocks and write-intent bitmap, and the thread that writes
 //!   them. **regions.rs** says which bits may be cleared.
-//! - **tasks.rs** and windows.rs: resynchronising, rebuilding and checking, some stripes at a time,
+//! - **slots.rs** has the devices, and **engine/replace.rs** members that are replaced in use.
+//! - **tasks.rs** and windows.rs: resynchronising, rebuilding, replacing and checking, some stripes at a time,
 //!   with writes to these held back. **examine.rs** is their arithmetic.
+//! - **pace.rs** says how fast that may be, so that programs hardly notice it.
 //! - **guard.rs** keeps policies from computing where members may differ.
 //! - **predictable.rs** has the help of members' firmware for the policy `ioda`: leases, and flags.
 //! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Mount, loop
 //!   device and run directory are those of `trimtab-serve`.
 //!
-//! The write hole of RAID 5 and 6 is md's own with a bitmap: if the machine stops while a stripe is
+//! - **logs.rs**, engine/ppl.rs and recover.rs: partial parity logs, which close the write hole of RAID 5.
+//!
+//! Otherwise the write hole of RAID 5 and 6 is md's own with a bitmap: if the machine stops while a stripe is
 //! written and a member is lost before the stripe is resynchronised, what the stripe has on that
 //! member may be wrong (docs/array-devices.md).
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
-//! use trimtab_volume::{Helper, Origin, PolicyKind, RunDirectory, Server, Spec, assist};
+//! use trimtab_volume::{Consistency, Helper, Origin, PolicyKind, Rates, RunDirectory, Server, Spec, assist};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // The server runs this program again for jobs that it must not do itself.
@@ -35,9 +39,9 @@
 //! let spec = Spec {
 //!     name: "mine".to_owned(),
 //!     members: ["a", "b", "c"].map(|disk| format!("/var/tmp/{disk}.img").into()).to_vec(),
-//!     origin: Origin::Create { level: 5, chunk: 64 << 10, assume_clean: false, force: false },
+//!     origin: Origin::Create { level: 5, chunk: 64 << 10, consistency: Consistency::Bitmap, assume_clean: false, force: false },
 //!     policy: PolicyKind::Adaptive,
-//!     rate: 200 << 20,
+//!     rates: Rates { most: 200 << 20, least: 1 << 20 },
 //! };
 //! let helper = Helper::new(std::env::current_exe()?, ["assist"]);
 //! let server = Server::start(&RunDirectory::from_environment(), &spec, helper)?;
@@ -56,11 +60,15 @@ mod examine;
 mod figures;
 mod guard;
 mod keeper;
+mod logs;
 mod member;
 mod metadata;
+mod pace;
 mod predictable;
+mod recover;
 mod regions;
 mod server;
+mod slots;
 mod spec;
 mod stat;
 mod tasks;
@@ -68,9 +76,10 @@ mod windows;
 
 pub use control::Array;
 pub use figures::{Latencies, Requests};
+pub use pace::Rates;
 pub use server::Server;
-pub use spec::{ArrayInfo, ArrayStatus, Origin, PolicyKind, RunDirectory, Spec};
-pub use stat::{MemberStat, Stat, WithoutPolicy};
+pub use spec::{ArrayInfo, ArrayStatus, Consistency, Origin, PolicyKind, RunDirectory, Spec};
+pub use stat::{MemberStat, Replacement, Stat, WithoutPolicy};
 pub use tasks::Check;
 #[doc(no_inline)]
 pub use trimtab_serve::{Error, Helper, assist};

@@ -24,6 +24,8 @@ pub(crate) struct MemberDevice {
     pub(crate) block_bytes: u32,
     /// It is a file in memory: io_uring would hand each request to another thread.
     pub(crate) in_memory: bool,
+    /// What was written may be lost with the power, until it is flushed.
+    pub(crate) is_volatile: bool,
 }
 
 impl MemberDevice {
@@ -46,7 +48,8 @@ impl MemberDevice {
             Metadata::new(file, path.display().to_string()).map_err(Error::system("seek"))?;
         let block_bytes = block_bytes(claim.file()).map_err(failed())?;
         let in_memory = is_in_memory(claim.file()).map_err(failed())?;
-        Ok(Self { path, claim, metadata, block_bytes, in_memory })
+        let is_volatile = !in_memory && is_volatile(claim.file()).map_err(failed())?;
+        Ok(Self { path, claim, metadata, block_bytes, in_memory, is_volatile })
     }
 
     /// Whether a path leads to it, or to its disk or a partition of it.
@@ -99,6 +102,21 @@ fn is_in_memory(file: &File) -> io::Result<bool> {
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
     let is_file = file.metadata()?.is_file();
     Ok(is_file && rustix::fs::fstatfs(file)?.f_type == TMPFS)
+}
+
+/// Whether the kernel has it that a device's write cache must be flushed. Below files there may be one.
+fn is_volatile(file: &File) -> io::Result<bool> {
+    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+    let metadata = file.metadata()?;
+    if !metadata.file_type().is_block_device() {
+        return Ok(true);
+    }
+    let number = metadata.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let of = |disk: &str| format!("/sys/dev/block/{major}:{minor}/{disk}queue/write_cache");
+    // Of a partition it is that of its disk.
+    let said = std::fs::read_to_string(of("")).or_else(|_| std::fs::read_to_string(of("../")));
+    Ok(said.map_or(true, |said| said.trim() == "write back"))
 }
 
 /// The unit of direct I/O: the least with which the kernel accepts a read.

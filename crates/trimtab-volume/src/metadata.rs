@@ -16,7 +16,7 @@ pub(crate) struct Version(u64);
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) version: Version,
-    /// By role; none where nothing is written.
+    /// By place; none where nothing is written.
     pub(crate) superblocks: Vec<Option<Superblock>>,
     pub(crate) bitmap: Option<Bitmap>,
     /// Whether superblocks are written, or the bitmap alone.
@@ -28,7 +28,7 @@ pub(crate) struct Job {
 /// The metadata of an array.
 #[derive(Debug)]
 pub(crate) struct Metadata {
-    /// By role, of the members that are there.
+    /// By place, of the devices that are there.
     superblocks: Vec<Option<Superblock>>,
     bitmap: Option<Bitmap>,
     events: u64,
@@ -74,8 +74,8 @@ impl Metadata {
         self.bitmap.as_ref()
     }
 
-    pub(crate) fn superblock(&self, role: usize) -> Option<&Superblock> {
-        self.superblocks[role].as_ref()
+    pub(crate) fn superblock(&self, place: usize) -> Option<&Superblock> {
+        self.superblocks.get(place)?.as_ref()
     }
 
     /// Superblocks are to be written.
@@ -102,6 +102,27 @@ impl Metadata {
         self.touch()
     }
 
+    /// All of the members has been resynchronised. With partial parity logs the superblocks say that:
+    /// from now on the logs have all that may differ.
+    pub(crate) fn resynced(&mut self) {
+        let is_waiting = |one: &Superblock| {
+            one.ppl_at().is_some() && one.in_sync_to.is_some_and(|bytes| bytes > 0)
+        };
+        if !self.superblocks.iter().flatten().any(is_waiting) {
+            return;
+        }
+        for superblock in self.superblocks.iter_mut().flatten() {
+            superblock.in_sync_to = Some(0);
+        }
+        self.sync_first = true;
+        self.touch();
+    }
+
+    /// The superblocks say what was recovered, which has not been written yet.
+    pub(crate) fn recovered(&mut self) {
+        self.touch();
+    }
+
     /// A write to this range of the members is to begin. Returns what must be written before.
     pub(crate) fn intend(&mut self, range: Range<u64>) -> Version {
         if !self.is_dirty {
@@ -125,9 +146,10 @@ impl Metadata {
         }
     }
 
-    /// A member is not used any more. `role`: what the others say that it is.
-    pub(crate) fn forget(&mut self, member: usize, role: DeviceRole) -> Version {
-        let Some(gone) = self.superblocks[member].take() else { return self.changed };
+    /// A device is not used any more. `role`: what the others say that it is.
+    pub(crate) fn forget(&mut self, place: usize, role: DeviceRole) -> Version {
+        let gone = self.superblocks.get_mut(place).and_then(Option::take);
+        let Some(gone) = gone else { return self.changed };
         self.set_role(gone.device_number, role);
         self.touch()
     }
@@ -160,31 +182,79 @@ impl Metadata {
         }
     }
 
-    /// A number for a new device: one that no member has.
+    /// A number for a new device: one that no device has.
     pub(crate) fn free_number(&self) -> Option<u32> {
         let first = self.superblocks.iter().flatten().next()?;
-        let is_free = |number: &usize| first.roles[*number] == DeviceRole::Spare;
-        let members = first.raid_disks as usize;
-        (members..first.roles.len()).find(is_free).map(|number| number as u32)
+        let (members, all) = (first.raid_disks, first.roles.len() as u32);
+        (members..all).find(|&number| self.is_free(number))
+    }
+
+    /// Whether no device has this number.
+    pub(crate) fn is_free(&self, number: u32) -> bool {
+        let mut all = self.superblocks.iter().flatten();
+        let has_role = |one: &Superblock| one.role_of(number) != DeviceRole::Spare;
+        !all.any(|one| one.device_number == number || has_role(one))
     }
 
     /// A device takes a role, to be rebuilt from the first byte on.
     pub(crate) fn admit(&mut self, member: usize, mut superblock: Superblock) -> Version {
-        let (role, number) = (DeviceRole::Active(member as u16), superblock.device_number);
         superblock.recovery = Some(Recovery { done_to: 0, by_bitmap: false });
+        superblock.is_replacement = false;
+        self.enter(member, DeviceRole::Active(member as u16), superblock)
+    }
+
+    /// A device at this place is to replace the member, and has nothing yet.
+    pub(crate) fn admit_replacement(
+        &mut self,
+        place: usize,
+        member: usize,
+        mut superblock: Superblock,
+    ) -> Version {
+        superblock.recovery = Some(Recovery { done_to: 0, by_bitmap: false });
+        superblock.is_replacement = true;
+        self.enter(place, DeviceRole::Active(member as u16), superblock)
+    }
+
+    /// A device at this place waits until a member fails.
+    pub(crate) fn admit_spare(&mut self, place: usize, mut superblock: Superblock) -> Version {
+        superblock.recovery = None;
+        superblock.is_replacement = false;
+        self.enter(place, DeviceRole::Spare, superblock)
+    }
+
+    /// What was at this place, if anything, to be admitted in another role.
+    pub(crate) fn take(&mut self, place: usize) -> Option<Superblock> {
+        self.superblocks.get_mut(place)?.take()
+    }
+
+    fn enter(&mut self, place: usize, role: DeviceRole, mut superblock: Superblock) -> Version {
         if let Some(other) = self.superblocks.iter().flatten().next() {
             superblock.in_sync_to = other.in_sync_to;
             superblock.roles.clone_from(&other.roles);
         }
-        self.superblocks[member] = Some(superblock);
+        if place >= self.superblocks.len() {
+            self.superblocks.resize_with(place + 1, || None);
+        }
+        let number = superblock.device_number;
+        self.superblocks[place] = Some(superblock);
         self.set_role(number, role);
         self.touch()
     }
 
-    /// A member has been rebuilt up to this byte; none: it has everything. Data are on stable storage
+    /// The replacement at this place becomes the member, with as much as it has; the one before, if
+    /// it is still there, is faulty.
+    pub(crate) fn take_over(&mut self, member: usize, place: usize) -> Version {
+        _ = self.forget(member, DeviceRole::Faulty);
+        let Some(mut superblock) = self.take(place) else { return self.changed };
+        superblock.is_replacement = false;
+        self.superblocks[member] = Some(superblock);
+        self.touch()
+    }
+
+    /// A device has been filled up to this byte; none: it has everything. Data are on stable storage
     /// before that is written.
-    pub(crate) fn rebuilt(&mut self, member: usize, done_to: Option<u64>) -> Version {
-        if let Some(superblock) = &mut self.superblocks[member] {
+    pub(crate) fn rebuilt(&mut self, place: usize, done_to: Option<u64>) -> Version {
+        if let Some(superblock) = self.superblocks.get_mut(place).and_then(Option::as_mut) {
             superblock.recovery = done_to.map(|done_to| Recovery { done_to, by_bitmap: false });
         }
         self.sync_first = true;

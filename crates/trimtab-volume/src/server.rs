@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
+use trimtab_md::Uuid;
 use trimtab_serve::{
     Attachment, Claimed, Device, Error, Helper, Mounted, next_client, open_control, open_device,
     read_command, serve_io, write_line,
@@ -62,24 +63,24 @@ impl Server {
         let devices = claim_members(&spec.members)?;
         let force = match spec.origin {
             Origin::Assemble { force } => force,
-            Origin::Create { level, chunk, assume_clean, force } => {
-                let new = New { name: &spec.name, level, chunk, assume_clean, force };
+            Origin::Create { level, chunk, consistency, assume_clean, force } => {
+                let new = New { name: &spec.name, level, chunk, consistency, assume_clean, force };
                 create(&new, &devices)?;
                 false
             }
         };
-        let block_bytes = devices.iter().map(|device| device.block_bytes).max().unwrap_or(512);
         let Found { array, uuid, lines } = assemble(devices, force)?;
+        let block_bytes = array.block_bytes();
         let (layout, members) = (array.layout, array.layout.members());
         // Before threads are started, which inherit it.
         let lacking = serve_io();
         let inbox = Inbox::new()?;
         let mailbox = inbox.mailbox.clone();
-        let (policy, rate) = (spec.policy, spec.rate);
+        let (policy, rates) = (spec.policy, spec.rates);
         let mounted = Mounted::new(claimed.directory(), |connection| {
             // The ring belongs to the thread that makes it.
             let (started, result) = sync_channel(1);
-            let run = move || match Engine::new(array, policy, rate, connection, inbox) {
+            let run = move || match Engine::new(array, policy, rates, connection, inbox) {
                 Ok(engine) => {
                     _ = started.send(Ok(()));
                     engine.run();
@@ -188,7 +189,19 @@ impl Server {
                     Ok(())
                 })?;
             }
-            Command::Add { path, force } => self.add(&path, force)?,
+            Command::Add { path, force } => {
+                let (device, uuid) = self.claim_new(&path, force)?;
+                self.ask(move |engine| engine.add_member(device, uuid))?;
+            }
+            Command::Replace { member, path, force } => {
+                let named = member.clone();
+                let given = path.clone();
+                if self.ask(move |engine| engine.replace_by_spare(&named, &given))? {
+                    return Ok(Reply::Done);
+                }
+                let (device, uuid) = self.claim_new(&path, force)?;
+                self.ask(move |engine| engine.replace_member(&member, device, uuid))?;
+            }
             Command::Stop { .. } => unreachable!("handled by the caller"),
         }
         Ok(Reply::Done)
@@ -208,7 +221,8 @@ impl Server {
         Ok(())
     }
 
-    fn add(&self, path: &Path, force: bool) -> Result<(), Error> {
+    /// Claims a device that is none of the array's, and says what it is to be called.
+    fn claim_new(&self, path: &Path, force: bool) -> Result<(MemberDevice, Uuid), Error> {
         let given = path.to_owned();
         self.ask(move |engine| engine.check_new(&given))?;
         let device = MemberDevice::claim(path)?;
@@ -219,9 +233,9 @@ impl Server {
         let like = self.ask(move |engine| engine.like().ok_or_else(none))?;
         // What is written to it while the engine does not know it may block.
         let written = device.metadata.write_bad_block_log(&like);
+        let written = written.and_then(|()| device.metadata.write_empty_ppl(&like, 0));
         written.map_err(|error| Error::Failed(error.to_string()))?;
-        let uuid = random_uuid()?;
-        self.ask(move |engine| engine.add_member(device, uuid))
+        Ok((device, random_uuid()?))
     }
 
     /// Has the engine do something, and waits for the result.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use crate::pace::Rates;
 use serde::{Deserialize, Serialize};
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
@@ -28,9 +29,8 @@ pub struct Spec {
     pub origin: Origin,
     /// Which members reads ask.
     pub policy: PolicyKind,
-    /// Bytes per second of each member that resynchronising, rebuilding and checking read and write,
-    /// at most.
-    pub rate: u64,
+    /// How fast resynchronising, rebuilding, replacing and checking may be.
+    pub rates: Rates,
 }
 
 /// Where an array comes from.
@@ -43,6 +43,8 @@ pub enum Origin {
         level: u8,
         /// Bytes of a chunk.
         chunk: u64,
+        /// What says after a crash where members may differ.
+        consistency: Consistency,
         /// The members agree already: nothing is resynchronised.
         assume_clean: bool,
         /// Members with a file system, or of another array, are overwritten.
@@ -53,6 +55,28 @@ pub enum Origin {
         /// Members that md would not start by itself are used.
         force: bool,
     },
+}
+
+/// What says after a crash where members may differ. RAID 0 has none of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Consistency {
+    /// A write-intent bitmap.
+    Bitmap,
+    /// Partial parity logs, which close the write hole: level 5 only.
+    Ppl,
+}
+
+impl FromStr for Consistency {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        match name {
+            "bitmap" => Ok(Self::Bitmap),
+            "ppl" => Ok(Self::Ppl),
+            _ => Err(format!("`{name}`: expected bitmap or ppl")),
+        }
+    }
 }
 
 /// Which members reads ask.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::figures::{Latencies, Requests};
+use crate::pace::Rates;
 use crate::tasks::Check;
 
 /// An array's state and counters, since its start.
@@ -16,6 +17,9 @@ pub struct Stat {
     pub level: String,
     /// Bytes of a chunk; RAID 1 has none.
     pub chunk: Option<u64>,
+    /// What says after a crash where members may differ: `bitmap`, `partial parity log`, `resync`
+    /// (nothing: all of it is made equal) or `none`.
+    pub consistency: String,
     /// Its bytes.
     pub capacity: u64,
     /// Which members reads ask.
@@ -38,6 +42,9 @@ pub struct Stat {
     pub in_flight: usize,
     /// The members, by their place in the layout.
     pub members: Vec<MemberStat>,
+    /// Other devices: spares, those that replace members, and those that failed.
+    #[serde(default)]
+    pub others: Vec<MemberStat>,
     /// Reads that members refused, because cleaning would have delayed them (`ioda`).
     #[serde(default)]
     pub refused: u64,
@@ -59,6 +66,10 @@ pub struct Stat {
     pub marked: u64,
     /// The last check.
     pub check: Option<Check>,
+    /// How fast work beside requests may be.
+    pub rates: Rates,
+    /// Bytes per second of each member that it may be now, if there is some.
+    pub rate: Option<u64>,
     /// Stripes of the array.
     pub stripes: u64,
     /// Protections that the machine refused, in words.
@@ -80,17 +91,32 @@ pub struct WithoutPolicy {
     pub no_slot: u64,
 }
 
+/// What is to replace a member.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Replacement {
+    /// The device or file.
+    pub path: PathBuf,
+    /// Bytes that it has, of `all`.
+    pub done: u64,
+    /// Bytes of a member.
+    pub all: u64,
+}
+
 /// A member's state and counters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MemberStat {
     /// The device or file.
     pub path: Option<PathBuf>,
-    /// `active`, `rebuilding`, `failed` or `missing`.
+    /// `active`, `rebuilding`, `failed` or `missing`; of other devices `spare`, `replacing`,
+    /// `failed` or `leaving`.
     pub state: String,
     /// Why it failed.
     pub why: Option<String>,
     /// Bytes that have been rebuilt, and of how many.
     pub rebuilt: Option<(u64, u64)>,
+    /// What is to replace it, and how far that is.
+    #[serde(default)]
+    pub replacement: Option<Replacement>,
     /// Requests in flight.
     pub in_flight: u32,
     /// With `ioda`: whether its firmware helps.

@@ -6,12 +6,10 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use trimtab_array::Layout;
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, Op};
 
+use crate::pace::{Pace, Rates};
 use crate::regions::Regions;
-
-/// Bytes of each member in a window, about.
-const WINDOW: u64 = 1 << 20;
 
 /// What a window is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +20,10 @@ pub(crate) enum Work {
     Resync,
     /// A member gets what it must have.
     Rebuild { role: usize },
+    /// What is to replace a member gets what that has.
+    Replace { role: usize },
+    /// Nothing any more.
+    Abandoned,
     /// All stripes are compared.
     Check { repairs: bool },
 }
@@ -60,33 +62,44 @@ pub(crate) struct Rebuild {
     pub(crate) by_bitmap: bool,
 }
 
+/// A member that is being replaced, and used meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Replace {
+    pub(crate) role: usize,
+    /// The place of the device that replaces it.
+    pub(crate) place: usize,
+    /// The next stripe: those before it are on both.
+    pub(crate) next: u64,
+}
+
 /// All tasks.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    /// Bytes per second of each member.
-    rate: u64,
+    pub(crate) pace: Pace,
     corrections: BTreeSet<u64>,
     /// Of the first region that may differ: the stripe up to which it does not.
     resynced_to: u64,
     rebuild: Option<Rebuild>,
+    replace: Option<Replace>,
     check: Option<Check>,
     window: Option<Window>,
-    /// When the next window may begin.
-    next: Nanos,
+    /// Whether there was something to do lately.
+    pub(crate) is_working: bool,
     /// Writes in flight, and their stripes.
     writes: Vec<(u32, Range<u64>)>,
 }
 
 impl Tasks {
-    pub(crate) const fn new(rate: u64) -> Self {
+    pub(crate) fn new(rates: Rates) -> Self {
         Self {
-            rate,
+            pace: Pace::new(rates),
             corrections: BTreeSet::new(),
             resynced_to: 0,
             rebuild: None,
+            replace: None,
             check: None,
             window: None,
-            next: Nanos::ZERO,
+            is_working: false,
             writes: Vec::new(),
         }
     }
@@ -101,6 +114,13 @@ impl Tasks {
         }
     }
 
+    /// A request of a program has been answered.
+    pub(crate) fn completed(&mut self, op: Op, time: Range<Nanos>) {
+        if self.is_working {
+            self.pace.completed(op, time);
+        }
+    }
+
     /// Whether stripes are being worked on.
     pub(crate) fn is_in_window(&self, stripes: &Range<u64>) -> bool {
         self.window.as_ref().is_some_and(|window| overlap(&window.stripes, stripes))
@@ -111,8 +131,12 @@ impl Tasks {
     }
 
     /// When the next window may begin, if there is something to do and none has begun.
-    pub(crate) fn next(&self, regions: &Regions) -> Nanos {
-        if self.window.is_none() && self.is_busy(regions) { self.next } else { Nanos::MAX }
+    pub(crate) fn next(&self, layout: &Layout, regions: &Regions) -> Nanos {
+        if self.window.is_none() && self.is_busy(layout, regions) {
+            self.pace.next()
+        } else {
+            Nanos::MAX
+        }
     }
 
     pub(crate) fn correct(&mut self, stripe: u64) {
@@ -129,6 +153,40 @@ impl Tasks {
 
     pub(crate) fn give_up_rebuild(&mut self, role: usize) {
         self.rebuild = self.rebuild.filter(|rebuild| rebuild.role != role);
+        self.abandon(Work::Rebuild { role });
+    }
+
+    /// What a window was for is given up. If it has begun its stripes stay closed until it ends.
+    fn abandon(&mut self, work: Work) {
+        if let Some(window) = self.window.as_mut().filter(|window| window.work == work) {
+            window.work = Work::Abandoned;
+            self.withdraw();
+        }
+    }
+
+    pub(crate) const fn begin_replace(&mut self, replace: Replace) {
+        self.replace = Some(replace);
+    }
+
+    pub(crate) const fn replace(&self) -> Option<Replace> {
+        self.replace
+    }
+
+    /// Stripes are on the member that is being replaced and on what replaces it.
+    pub(crate) const fn replaced(&mut self, stripes: &Range<u64>) {
+        if let Some(replace) = &mut self.replace {
+            replace.next = stripes.end;
+        }
+    }
+
+    pub(crate) fn end_replace(&mut self) {
+        if let Some(Replace { role, .. }) = self.replace.take() {
+            self.abandon(Work::Replace { role });
+        }
+    }
+
+    fn is_replacing(&self, layout: &Layout) -> bool {
+        self.replace.is_some_and(|replace| replace.next < layout.stripes())
     }
 
     /// Stripes of which the member that is being rebuilt has everything: they need no window. No
@@ -156,19 +214,20 @@ impl Tasks {
     }
 
     /// Whether there is something to do.
-    pub(crate) fn is_busy(&self, regions: &Regions) -> bool {
+    pub(crate) fn is_busy(&self, layout: &Layout, regions: &Regions) -> bool {
         self.window.is_some()
             || !self.corrections.is_empty()
             || !regions.is_synced()
             || self.rebuild.is_some()
+            || self.is_replacing(layout)
             || self.check.is_some_and(|check| !check.is_complete)
     }
 
     /// The next window, if there is something to do.
-    pub(crate) fn choose(&mut self, layout: &Layout, regions: &Regions) {
+    pub(crate) fn choose(&mut self, now: Nanos, layout: &Layout, regions: &Regions) {
         let all = layout.stripes();
         let chunk = layout.chunk();
-        let most = (WINDOW / chunk).max(1);
+        let most = (self.pace.window_bytes(now) / chunk).max(1);
         let of = |work, start: u64, end: u64| {
             let stripes = start..(start + most).min(end);
             Some(Window { work, stripes, is_sent: false })
@@ -181,6 +240,8 @@ impl Tasks {
             self.window = of(Work::Resync, start, end);
         } else if let Some(Rebuild { role, next, .. }) = self.rebuild {
             self.window = of(Work::Rebuild { role }, next, all);
+        } else if let Some(replace) = self.replace.filter(|_| self.is_replacing(layout)) {
+            self.window = of(Work::Replace { role: replace.role }, replace.next, all);
         } else if let Some(check) = self.check.filter(|check| !check.is_complete) {
             let work = Work::Check { repairs: check.repairs };
             self.window = of(work, check.stripes, all);
@@ -198,11 +259,9 @@ impl Tasks {
     }
 
     /// The window's work has been done. The next one waits for the rate.
-    pub(crate) fn end_window(&mut self, begun: Nanos, layout: &Layout) -> Option<Window> {
+    pub(crate) fn end_window(&mut self, now: Nanos, layout: &Layout) -> Option<Window> {
         let window = self.window.take()?;
-        let bytes = (window.stripes.end - window.stripes.start) * layout.chunk();
-        let ns = u128::from(bytes) * 1_000_000_000 / u128::from(self.rate.max(1));
-        self.next = begun + Nanos(u64::try_from(ns).unwrap_or(u64::MAX));
+        self.pace.end(now, (window.stripes.end - window.stripes.start) * layout.chunk());
         Some(window)
     }
 

@@ -18,6 +18,9 @@ use crate::engine::Mailbox;
 use crate::examine::{Examine, PAGE};
 use crate::member::MemberDevice;
 
+/// A role, a device, and where data begin on it.
+pub(crate) type Target = (usize, Arc<MemberDevice>, u64);
+
 /// What is to be done.
 #[derive(Debug)]
 pub(crate) struct WindowJob {
@@ -25,8 +28,12 @@ pub(crate) struct WindowJob {
     pub(crate) stripes: Range<u64>,
     /// By role, members that have what they must have, and where their data begin.
     pub(crate) members: Vec<Option<(Arc<MemberDevice>, u64)>>,
-    /// A member that gets what it must have.
-    pub(crate) target: Option<(usize, Arc<MemberDevice>, u64)>,
+    /// A device that gets what the member of this role must have.
+    pub(crate) target: Option<Target>,
+    /// The target replaces a member that is there: it is copied, if it can be read.
+    pub(crate) is_copy: bool,
+    /// A device that gets all that is written to the member of this role.
+    pub(crate) twin: Option<Target>,
     /// Whether what does not fit is made to fit: parity to data, copies to the first.
     pub(crate) fixes: bool,
 }
@@ -38,8 +45,8 @@ pub(crate) struct WindowDone {
     pub(crate) mismatches: u64,
     /// Members of which something could not be read, and was written.
     pub(crate) corrected: Vec<usize>,
-    /// Members that failed, and how.
-    pub(crate) failed: Vec<(usize, String)>,
+    /// Devices that failed, and how.
+    pub(crate) failed: Vec<(Arc<MemberDevice>, String)>,
     /// Too little could be read to compute the rest of a stripe.
     pub(crate) lost: Option<String>,
 }
@@ -88,9 +95,47 @@ fn work(queue: &Receiver<WindowJob>, mailbox: &Mailbox) {
 
 /// Carries out a job.
 fn run(job: &WindowJob) -> io::Result<WindowDone> {
-    let chunk = job.layout.chunk();
-    let start = job.stripes.start * chunk;
-    let bytes = ((job.stripes.end - job.stripes.start) * chunk) as usize;
+    if let (true, Some(target)) = (job.is_copy, &job.target) {
+        return replace(job, target);
+    }
+    examine(job).map(|(done, _)| done)
+}
+
+impl WindowJob {
+    /// The first byte, from where data begin.
+    const fn start(&self) -> u64 {
+        self.stripes.start * self.layout.chunk()
+    }
+
+    /// Bytes of each member.
+    const fn bytes(&self) -> usize {
+        ((self.stripes.end - self.stripes.start) * self.layout.chunk()) as usize
+    }
+}
+
+/// Copies a member to what replaces it. What cannot be read of it is computed.
+fn replace(job: &WindowJob, target: &Target) -> io::Result<WindowDone> {
+    let (role, device, data_offset) = target;
+    let bytes = job.bytes();
+    let mut buffer = DirectBuffer::new(bytes)?;
+    let mut done = WindowDone::default();
+    if let Some((member, offset)) = &job.members[*role] {
+        let strip = buffer.content(bytes);
+        if !read(member, offset + job.start(), strip).contains(&true) {
+            done.write(device, strip, data_offset + job.start());
+            return Ok(done);
+        }
+    }
+    let (mut done, mut buffers) = examine(job)?;
+    if done.lost.is_none() {
+        done.write(device, buffers[*role].content(bytes), data_offset + job.start());
+    }
+    Ok(done)
+}
+
+/// Reads all members, computes what they must have, and writes what they have not.
+fn examine(job: &WindowJob) -> io::Result<(WindowDone, Vec<DirectBuffer>)> {
+    let (start, bytes) = (job.start(), job.bytes());
     let mut buffers = Vec::new();
     let mut bad = vec![Vec::new(); job.members.len()];
     for (role, member) in job.members.iter().enumerate() {
@@ -116,27 +161,39 @@ fn run(job: &WindowJob) -> io::Result<WindowDone> {
         let unreadable = (0..bad.len()).find(|&role| bad[role].contains(&true));
         let which = unreadable.and_then(|role| job.members[role].as_ref());
         let which = which.map_or("a member".to_owned(), |one| one.0.path.display().to_string());
-        done.lost = Some(format!("{which} cannot be read at byte {} of data", stripe * chunk));
+        let at = stripe * job.layout.chunk();
+        done.lost = Some(format!("{which} cannot be read at byte {at} of data"));
     }
     for (role, range) in examined.writes {
         let target = job.target.as_ref().filter(|target| target.0 == role);
-        let (device, data_offset) = match (target, &job.members[role]) {
-            (Some((_, device, data_offset)), _) | (None, Some((device, data_offset))) => {
+        let (device, data_offset) = match (&job.members[role], target) {
+            (Some((device, data_offset)), _) | (None, Some((_, device, data_offset))) => {
                 (device, data_offset)
             }
             (None, None) => continue,
         };
-        let at = data_offset + start + range.start as u64;
-        match device.file().write_all_at(&strips[role][range], at) {
-            Ok(()) if bad[role].contains(&true) => done.corrected.push(role),
-            Ok(()) => {}
-            Err(error) => {
-                done.failed.push((role, format!("a write failed: {error}")));
-            }
+        let at = start + range.start as u64;
+        if let Some((_, twin, data_offset)) = job.twin.as_ref().filter(|twin| twin.0 == role) {
+            done.write(twin, &strips[role][range.clone()], data_offset + at);
+        }
+        let is_written = done.write(device, &strips[role][range], data_offset + at);
+        if is_written && bad[role].contains(&true) {
+            done.corrected.push(role);
         }
     }
     done.corrected.dedup();
-    Ok(done)
+    Ok((done, buffers))
+}
+
+impl WindowDone {
+    /// Writes, or notes that the device failed.
+    fn write(&mut self, device: &Arc<MemberDevice>, bytes: &[u8], at: u64) -> bool {
+        let result = device.file().write_all_at(bytes, at);
+        if let Err(error) = &result {
+            self.failed.push((Arc::clone(device), format!("a write failed: {error}")));
+        }
+        result.is_ok()
+    }
 }
 
 /// Reads, page by page where that fails: returns which pages cannot be read.

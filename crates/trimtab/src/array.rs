@@ -35,11 +35,13 @@ pub(crate) enum Command {
     /// Change a running array's policy.
     Set(member::Set),
     /// Use a member no more.
-    Fail(member::Which),
-    /// Let go of a member that has failed.
-    Remove(member::Which),
-    /// Take a device in the place of a missing member, and rebuild it.
+    Fail(member::Lost),
+    /// Let go of a member that has failed, or of a spare.
+    Remove(member::Lost),
+    /// Take a device in the place of a missing member, and rebuild it; or as a spare.
     Add(member::Add),
+    /// Fill a device with what a member has, and let it take the member's place.
+    Replace(member::Replace),
     /// Compare all copies, or data with parity.
     Check(check::Args),
     /// Stop arrays, and remove what killed servers left behind.
@@ -66,6 +68,7 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Fail(args) => member::fail(&args),
         Command::Remove(args) => member::remove(&args),
         Command::Add(args) => member::add(&args),
+        Command::Replace(args) => member::replace(&args),
         Command::Check(args) => check::run(&args),
         Command::Stop(args) => stop::run(&args),
         Command::Serve => serve::run(),

@@ -10,29 +10,13 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use array_bench::{Arrays, open_direct};
+use array_bench::{
+    Arrays, BLOCK, blocks_of_drive, open_direct, read_block, rounds, with_emulated_drive,
+    write_block,
+};
 use emulated::{Mounted, wait_until};
 use trimtab_io::SplitMix64;
 use trimtab_testdisk as testdisk;
-
-const BLOCK: usize = 4096;
-
-fn write_block(device: &File, block: u64, value: u64) -> std::io::Result<()> {
-    let mut buffer = testdisk::aligned(BLOCK);
-    let window = testdisk::window(&mut buffer, BLOCK);
-    window.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
-    device.write_all_at(window, block * BLOCK as u64)
-}
-
-fn read_block(device: &File, block: u64) -> std::io::Result<u64> {
-    let mut buffer = testdisk::aligned(BLOCK);
-    let window = testdisk::window(&mut buffer, BLOCK);
-    device.read_exact_at(window, block * BLOCK as u64)?;
-    let value = u64::from_le_bytes(window[..8].try_into().unwrap());
-    let is_whole = window.chunks_exact(8).all(|word| word == value.to_le_bytes());
-    assert!(is_whole, "block {block} is torn");
-    Ok(value)
-}
 
 /// Everything that was acknowledged is there after the server was killed, and parity fits after what
 /// the bitmap asks for.
@@ -164,33 +148,12 @@ fn file_system_survives_kills() {
     arrays.done(&["stop", "fs"], &[]);
 }
 
-/// How often servers are killed: so many times, or as `TRIMTAB_KILLS` says.
-fn rounds(default: u64) -> u64 {
-    let set = std::env::var("TRIMTAB_KILLS").ok();
-    set.map_or(default, |kills| kills.parse().expect("TRIMTAB_KILLS is a number"))
-}
-
 /// Writes a file, and returns when it and its name are on the disk.
 fn write_synced(path: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(content)?;
     file.sync_all()?;
     File::open(path.parent().unwrap())?.sync_all()
-}
-
-/// An array of three drives, one of them emulated: its faults can be chosen.
-fn with_emulated_drive(arrays: &Arrays, policy: &str) -> (String, Vec<String>) {
-    let drive = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
-    let files = arrays.files(&["a", "b"], 64);
-    let members = vec![files[0].clone(), drive, files[1].clone()];
-    let create = ["create", "some", "--level", "5", "--assume-clean", "--policy", policy];
-    (arrays.done(&create, &members), members)
-}
-
-/// Blocks that are on the emulated drive, member 1 of 3 (chunks of 64 KiB, left-symmetric).
-fn blocks_of_drive() -> impl Iterator<Item = u64> {
-    // Stripe 0 is D0 D1 P: its chunk 1. Stripe 3 begins at chunk 6, and is the same again.
-    (0..8).map(|round| (1 + 6 * round) * 16)
 }
 
 #[test]

@@ -4,11 +4,10 @@
 mod array_bench;
 mod emulated;
 
-use std::fs::{self, File};
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 use std::process::Command;
 
-use array_bench::{Arrays, open_direct};
+use array_bench::{Arrays, crash, open_direct, write, write_pages};
 use emulated::wait_until;
 use trimtab_testdisk::{self as testdisk, Feature, LoopDisk, skip};
 
@@ -41,6 +40,13 @@ impl Md {
     }
 }
 
+impl Md {
+    fn detail(&self) -> String {
+        let output = Command::new("mdadm").args(["--detail", DEVICE]).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    }
+}
+
 impl Drop for Md {
     fn drop(&mut self) {
         for _ in 0..20 {
@@ -63,19 +69,6 @@ fn has_md() -> bool {
         skip(Feature::Kernel, "needs md with raid1 and raid456");
     }
     is_there
-}
-
-/// Writes numbers from this one on, over the whole device but for its ends.
-fn write(device: &File, capacity: u64, from: u64) {
-    const BYTES: usize = 48 << 10;
-    let mut buffer = testdisk::aligned(BYTES);
-    for (index, at) in (8192..capacity - (1 << 17)).step_by(100 << 10).enumerate() {
-        let window = testdisk::window(&mut buffer, BYTES);
-        let value = from + index as u64;
-        window.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
-        device.write_all_at(window, at / 512 * 512).unwrap();
-    }
-    device.sync_all().unwrap();
 }
 
 #[test]
@@ -127,4 +120,120 @@ fn md_and_trimtab_take_each_others_arrays() {
         assert_eq!(md.mismatches(), 0, "level {level}: after the rebuild");
         drop(md);
     }
+}
+
+/// A replacement that the one began is ended by the other.
+#[test]
+fn replacements_are_ended_by_the_other() {
+    let Some(arrays) = Arrays::new(&["mdadm"]) else { return };
+    if !has_md() {
+        return;
+    }
+    for level in ["1", "5"] {
+        let disks: Vec<_> = (0..4).map(|_| LoopDisk::new(MIB)).collect();
+        let all: Vec<String> = disks.iter().map(|disk| disk.path.clone()).collect();
+        let (members, new) = (&all[..3], &all[3]);
+        let create = ["create", "ours", "--level", level, "--assume-clean", "--rate", "4M"];
+        let device = arrays.done(&create, members);
+        let disk = open_direct(&device);
+        let capacity = arrays.stat("ours")["capacity"].as_u64().unwrap();
+        write(&disk, capacity, 1_000);
+        drop(disk);
+        let written = arrays.checksum(&device);
+        arrays.done(&["replace", "ours", "1", new], &[]);
+        let done = || arrays.stat("ours")["members"][1]["replacement"]["done"].as_u64();
+        wait_until("a part of it", || done() > Some(1 << 20));
+        arrays.done(&["stop", "ours"], &[]);
+
+        let md = Md::assemble(&all);
+        // Until md has ended the replacement, too.
+        assert_eq!(md.mismatches(), 0, "level {level}");
+        assert_eq!(arrays.checksum(DEVICE), written, "level {level}: md reads other data");
+        let detail = md.detail();
+        assert!(detail.contains("faulty") && !detail.contains("replacement"), "{detail}");
+        write(&open_direct(DEVICE), capacity, 2_000);
+        let written = arrays.checksum(DEVICE);
+        drop(md);
+
+        // Now md begins.
+        let now = [&all[..1], &all[2..]].concat();
+        let device = arrays.done(&["assemble", "ours"], &now);
+        assert_eq!(arrays.stat("ours")["state"], "clean", "level {level}");
+        assert_eq!(arrays.checksum(&device), written, "level {level}: trimtab reads other data");
+        arrays.done(&["stop", "ours"], &[]);
+        let md = Md::assemble(&now);
+        fs::write(format!("{SYSFS}/sync_speed_max"), "1000").unwrap();
+        testdisk::run("mdadm", &["--quiet", "--manage", DEVICE, "--add", &all[1]]);
+        let with = ["--replace", &all[0], "--with", &all[1]];
+        testdisk::run("mdadm", &[&["--quiet", "--manage", DEVICE][..], &with].concat());
+        let completed = || fs::read_to_string(format!("{SYSFS}/sync_completed")).unwrap();
+        wait_until("a part of md's", || {
+            let completed = completed();
+            let done = completed.split(' ').next().and_then(|done| done.parse::<u64>().ok());
+            done > Some(4096)
+        });
+        drop(md);
+        let device = arrays.done(&["assemble", "ours"], &all);
+        wait_until("the replacement", || {
+            arrays.stat("ours")["members"][0]["path"] == all[1].as_str()
+        });
+        assert_eq!(arrays.checksum(&device), written, "level {level}: after the replacement");
+        arrays.check("ours");
+        arrays.done(&["fail", "ours", "1"], &[]);
+        assert_eq!(arrays.checksum(&device), written, "level {level}: from the new one");
+        arrays.done(&["stop", "ours"], &[]);
+    }
+}
+
+/// Both write partial parity logs from which the other one recovers.
+#[test]
+fn partial_parity_logs_are_recovered_by_the_other() {
+    let Some(arrays) = Arrays::new(&["mdadm"]) else { return };
+    if !has_md() {
+        return;
+    }
+    let disks: Vec<_> = (0..3).map(|_| LoopDisk::new(MIB)).collect();
+    let members: Vec<String> = disks.iter().map(|disk| disk.path.clone()).collect();
+    let create = ["create", "ours", "--level", "5", "--consistency", "ppl", "--assume-clean"];
+    let device = arrays.done(&create, &members);
+    let capacity = arrays.stat("ours")["capacity"].as_u64().unwrap();
+    let disk = open_direct(&device);
+    write_pages(&disk, capacity, 1_000);
+    drop(disk);
+    let written = arrays.checksum(&device);
+    arrays.done(&["stop", "ours"], &[]);
+    assert!(crash(&members) > 0, "nothing is logged");
+    let md = Md::assemble(&members);
+    let policy = fs::read_to_string(format!("{SYSFS}/consistency_policy")).unwrap();
+    assert_eq!(policy.trim(), "ppl");
+    assert_eq!(md.mismatches(), 0, "md has not recovered from the log");
+    assert_eq!(arrays.checksum(DEVICE), written, "md reads other data");
+    write_pages(&open_direct(DEVICE), capacity, 2_000);
+    let written = arrays.checksum(DEVICE);
+    drop(md);
+    let device = arrays.done(&["assemble", "ours"], &members);
+    assert_eq!(arrays.checksum(&device), written, "trimtab reads other data");
+    arrays.check("ours");
+    arrays.done(&["stop", "ours"], &[]);
+
+    // Of an array that mdadm has made.
+    let options = ["--level=5", "--raid-devices=3", "--chunk=64", "--consistency-policy=ppl"];
+    let create =
+        [&["--create", "--quiet", "--run", "--assume-clean", DEVICE], &options[..]].concat();
+    let names: Vec<&str> = members.iter().map(String::as_str).collect();
+    testdisk::run("mdadm", &[&create[..], &names].concat());
+    let md = Md;
+    // What the members had before does not fit.
+    fs::write(format!("{SYSFS}/sync_action"), "repair").unwrap();
+    md.mismatches();
+    write_pages(&open_direct(DEVICE), capacity, 3_000);
+    let written = arrays.checksum(DEVICE);
+    drop(md);
+    assert!(crash(&members) > 0, "md has logged nothing");
+    let device = arrays.done(&["assemble", "ours"], &members);
+    let stat = arrays.stat("ours");
+    assert_eq!((&stat["to_resync"], &stat["state"]), (&0.into(), &"clean".into()), "{stat}");
+    arrays.check("ours");
+    assert_eq!(arrays.checksum(&device), written, "trimtab reads other data");
+    arrays.done(&["stop", "ours"], &[]);
 }

@@ -25,7 +25,12 @@ pub(super) fn lines(
             ),
             MemberState::Faulty => "failed; add it as a new member".to_owned(),
             MemberState::Spare => "spare".to_owned(),
-            MemberState::Replacement => "was to replace a member; not used".to_owned(),
+            MemberState::Replacement { role, done_to: None } => {
+                format!("replaces member {role}, has everything")
+            }
+            MemberState::Replacement { role, done_to: Some(done_to) } => {
+                format!("replaces member {role}, {done_to} bytes are done")
+            }
             MemberState::Duplicate { of } => {
                 format!("the same member as {}, which is used", name(*of))
             }

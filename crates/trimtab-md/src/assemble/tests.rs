@@ -116,6 +116,8 @@ fn dirty_arrays_are_resynchronised_from_where_they_were() {
     let assembly = assemble(&devices);
     assert_eq!(assembly.start, Start::Degraded { missing: vec![0] });
     assert_eq!(assembly.resync, Resync::Ppl);
+    devices.iter_mut().for_each(|device| superblock(device).in_sync_to = Some(4096));
+    assert_eq!(assemble(&devices).start, Start::DirtyDegraded { missing: vec![0] });
 }
 
 #[test]
@@ -134,6 +136,39 @@ fn rebuilds_go_on_and_spares_take_missing_roles() {
             Rebuild { device: 3, role: 0, from: 0, by_bitmap: false },
         ]
     );
+}
+
+#[test]
+fn replacements_go_on_and_take_the_place_of_a_member_that_is_gone() {
+    let spares = vec![member(BYTES, 8)];
+    let mut devices = of_array(&NewArray { spares, ..new_array(Level::Raid5, 3, BYTES) });
+    for device in &mut devices {
+        superblock(device).roles[3] = DeviceRole::Active(1);
+    }
+    superblock(&mut devices[3]).is_replacement = true;
+    superblock(&mut devices[3]).recovery = Some(Recovery { done_to: 1 << 20, by_bitmap: false });
+    let assembly = assemble(&devices);
+    let going_on = Rebuild { device: 3, role: 1, from: 1 << 20, by_bitmap: false };
+    assert_eq!((&assembly.start, &assembly.replacements[..]), (&Start::Complete, &[going_on][..]));
+    assert_eq!(assembly.rebuilds, []);
+    // Without the member it is an ordinary rebuild.
+    let without: Vec<_> = [0, 2, 3].map(|index| devices[index].clone()).into();
+    let assembly = assemble(&without);
+    assert_eq!(assembly.start, Start::Degraded { missing: vec![1] });
+    assert_eq!(assembly.rebuilds, [Rebuild { device: 2, ..going_on }]);
+    assert_eq!(assembly.replacements, []);
+    // One that has everything takes the place, also while the superblocks are being written.
+    superblock(&mut devices[3]).recovery = None;
+    assert_eq!(assemble(&devices).members[1], Some(1));
+    let all = superblock(&mut devices[0]).member_bytes();
+    assert_eq!(assemble(&devices).replacements, [Rebuild { from: all, ..going_on }]);
+    superblock(&mut devices[0]).roles[1] = DeviceRole::Faulty;
+    superblock(&mut devices[0]).events = 11;
+    let assembly = assemble(&devices);
+    assert_eq!((&assembly.start, assembly.members[1]), (&Start::Complete, Some(3)));
+    // One that missed something is of no use.
+    superblock(&mut devices[3]).events = 8;
+    assert_eq!(assemble(&devices).states[3], MemberState::Stale { behind: 3 });
 }
 
 #[test]

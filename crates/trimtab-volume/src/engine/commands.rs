@@ -1,20 +1,21 @@
 //! What the user asks of a running array.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use trimtab_array::Level;
-use trimtab_md::Superblock;
+use trimtab_md::{Consistency, Superblock};
 use trimtab_serve::Error;
 
-use super::{Engine, Fatal, Slot, SlotState};
+use super::{Engine, Fatal};
 use crate::figures::Latencies;
 use crate::guard::Guarded;
 use crate::member::MemberDevice;
+use crate::slots::{Slot, SlotState};
 use crate::spec::PolicyKind;
-use crate::stat::{MemberStat, Stat, WithoutPolicy};
-use crate::tasks::Rebuild;
+use crate::stat::{MemberStat, Replacement, Stat, WithoutPolicy};
 
 /// Bytes of a sector.
 const SECTOR: u64 = 512;
@@ -28,6 +29,13 @@ impl Engine {
             backend: "FUSE and loop".to_owned(),
             level: level.name().to_owned(),
             chunk: (level != Level::Raid1).then_some(self.layout.chunk()),
+            consistency: match self.like().map(|like| like.consistency) {
+                _ if level == Level::Raid0 => "none",
+                Some(Consistency::Bitmap { .. }) => "bitmap",
+                Some(Consistency::Ppl { .. }) => "partial parity log",
+                _ => "resync",
+            }
+            .to_owned(),
             capacity: self.layout.capacity(),
             policy: self.policy.name().to_owned(),
             state: self.state().to_owned(),
@@ -38,7 +46,8 @@ impl Engine {
             read_latency: Latencies::from(&figures.read_latency),
             write_latency: Latencies::from(&figures.write_latency),
             in_flight: self.users.len(),
-            members: (0..self.slots.len()).map(|role| self.member_stat(role)).collect(),
+            members: self.stats(0..self.layout.members()),
+            others: self.stats(self.layout.members()..self.slots.len()),
             refused: counts.refused,
             computed: counts.computed,
             extra_reads: counts.extra_reads,
@@ -54,6 +63,8 @@ impl Engine {
             resynced: figures.resynced,
             marked: regions.marked_bytes(),
             check: self.tasks.check(),
+            rates: self.tasks.pace.rates(),
+            rate: self.tasks.is_working.then(|| self.tasks.pace.rate(trimtab_io::monotonic())),
             stripes: self.layout.stripes(),
             lacking: Vec::new(),
         }
@@ -68,22 +79,35 @@ impl Engine {
         }
     }
 
-    fn member_stat(&self, role: usize) -> MemberStat {
-        let (slot, counted) = (&self.slots[role], &self.figures.members[role]);
-        let state = match slot.state {
-            SlotState::Missing => "missing",
-            SlotState::Active => "active",
-            SlotState::Rebuilding => "rebuilding",
-            SlotState::Failed => "failed",
-        };
+    /// Of the devices at these places; behind the members only of those that are there.
+    fn stats(&self, places: Range<usize>) -> Vec<MemberStat> {
+        let members = self.layout.members();
+        let is_shown =
+            |place: &usize| *place < members || self.slots[*place].state != SlotState::Missing;
+        places.filter(is_shown).map(|place| self.member_stat(place)).collect()
+    }
+
+    fn member_stat(&self, place: usize) -> MemberStat {
+        let slot = &self.slots[place];
+        let counted = &slot.counted;
+        let replace = self.tasks.replace().filter(|replace| replace.role == place);
+        let path_of = |slot: &Slot| slot.device.as_ref().map(|device| device.path.clone());
+        let replacement = replace.and_then(|replace| {
+            Some(Replacement {
+                path: path_of(&self.slots[replace.place])?,
+                done: replace.next * self.layout.chunk(),
+                all: self.layout.member_bytes(),
+            })
+        });
         MemberStat {
-            path: slot.device.as_ref().map(|device| device.path.clone()),
-            state: state.to_owned(),
+            path: path_of(slot),
+            state: slot.state.name().to_owned(),
             why: slot.why.clone(),
-            rebuilt: self.rebuilt_bytes(role).map(|done| (done, self.layout.member_bytes())),
-            in_flight: self.in_flight[role],
+            rebuilt: self.rebuilt_bytes(place).map(|done| (done, self.layout.member_bytes())),
+            replacement,
+            in_flight: slot.in_flight,
             helps: (self.policy == PolicyKind::Ioda && slot.device.is_some())
-                .then(|| self.predictable.helps(role)),
+                .then(|| self.predictable.helps(place)),
             refused: counted.refused,
             read_latency: Latencies::from(&counted.reads),
             write_latency: Latencies::from(&counted.writes),
@@ -123,21 +147,23 @@ impl Engine {
         Ok(())
     }
 
-    /// The role of a member, by its path or its number.
-    fn role_of(&self, member: &str) -> Result<usize, Error> {
-        let is_it = |slot: &Slot| {
-            slot.device.as_ref().is_some_and(|device| device.path.as_os_str() == member)
-        };
-        let by_number = member.parse().ok().filter(|&role| role < self.slots.len());
-        let role = self.slots.iter().position(is_it).or(by_number);
-        role.ok_or_else(|| Error::BadInput(format!("`{member}` is no member of the array")))
+    /// The place of a device, by its path, or of a member by its number.
+    pub(super) fn place_named(&self, member: &str) -> Result<usize, Error> {
+        let by_number = member.parse().ok().filter(|&role| role < self.layout.members());
+        let is_it = |slot: &Slot| slot.is_at(Path::new(member));
+        let place = self.slots.iter().position(is_it).or(by_number);
+        place.ok_or_else(|| Error::BadInput(format!("`{member}` is no member of the array")))
     }
 
     /// A member is to be used no more.
     pub(crate) fn fail_member(&mut self, member: &str) -> Result<(), Error> {
-        let role = self.role_of(member)?;
-        if !matches!(self.slots[role].state, SlotState::Active | SlotState::Rebuilding) {
+        let role = self.place_named(member)?;
+        if !self.slots[role].state.is_used() {
             return Err(Error::BadInput(format!("`{member}` is not in use")));
+        }
+        if role >= self.layout.members() {
+            self.fail_extra(role, "by command".to_owned());
+            return Ok(());
         }
         let is_active = self.slots[role].state == SlotState::Active;
         if is_active && self.degraded() >= self.redundancy() {
@@ -148,16 +174,20 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of a member that has failed.
+    /// Lets go of a device that has failed, or of a spare.
     pub(crate) fn remove_member(&mut self, member: &str) -> Result<(), Error> {
-        let role = self.role_of(member)?;
-        match self.slots[role].state {
-            SlotState::Failed if self.in_flight[role] == 0 => {
-                self.slots[role] = Slot::default();
+        let place = self.place_named(member)?;
+        match self.slots[place].state {
+            SlotState::Spare => {
+                self.remove_spare(place);
+                Ok(())
+            }
+            SlotState::Failed if self.slots[place].in_flight == 0 => {
+                self.slots[place] = Slot::default();
                 Ok(())
             }
             SlotState::Failed => {
-                let requests = self.in_flight[role];
+                let requests = self.slots[place].in_flight;
                 Err(Error::Failed(format!("`{member}` still has {requests} requests in flight")))
             }
             _ => {
@@ -166,28 +196,13 @@ impl Engine {
         }
     }
 
-    /// Takes a device in the place of a member that is missing.
-    pub(crate) fn add_member(
-        &mut self,
-        device: MemberDevice,
+    /// The superblock that a new device gets, if it can be used.
+    pub(super) fn superblock_of_new(
+        &self,
+        device: &MemberDevice,
         uuid: trimtab_md::Uuid,
-    ) -> Result<(), Error> {
-        let shown = device.path.display().to_string();
-        if self.redundancy() == 0 {
-            let level = self.layout.level();
-            return Err(Error::BadInput(format!("{level} cannot take members in")));
-        }
-        if self.has_failed() {
-            return Err(Error::Failed("too many members have failed".to_owned()));
-        }
-        if self.tasks.rebuild().is_some() || self.rebuild_ends.is_some() {
-            return Err(Error::Failed("another member is being rebuilt: wait for that".to_owned()));
-        }
-        let role = self.slots.iter().position(|slot| slot.state == SlotState::Missing);
-        let Some(role) = role.filter(|&role| self.in_flight[role] == 0) else {
-            let why = "no member is missing: `trimtab array fail` and `remove` one first";
-            return Err(Error::BadInput(why.to_owned()));
-        };
+    ) -> Result<Superblock, Error> {
+        let shown = device.path.display();
         let Some(like) = self.like() else {
             return Err(Error::Failed("no member has a superblock".to_owned()));
         };
@@ -208,26 +223,20 @@ impl Engine {
         let Some(number) = self.metadata.free_number() else {
             return Err(Error::Failed("the superblocks have no place for one more".to_owned()));
         };
-        let superblock = Superblock {
+        Ok(Superblock {
             device_uuid: uuid,
             device_number: number,
             device_flags: 0,
             corrected_reads: 0,
             data_bytes: (found - like.data_offset) / SECTOR * SECTOR,
             ..like
-        };
-        let data_offset = superblock.data_offset;
-        _ = self.metadata.admit(role, superblock);
-        let state = SlotState::Rebuilding;
-        self.slots[role] = Slot { device: Some(Arc::new(device)), state, data_offset, why: None };
-        self.begin_rebuild(Rebuild { role, next: 0, by_bitmap: false });
-        Ok(())
+        })
     }
 
     /// The superblock of a member that is in use: others have the same, but for the device.
     pub(crate) fn like(&self) -> Option<Superblock> {
         let mut active =
-            (0..self.slots.len()).filter(|&role| self.slots[role].state == SlotState::Active);
+            (0..self.layout.members()).filter(|&role| self.slots[role].state == SlotState::Active);
         active.find_map(|role| self.metadata.superblock(role)).cloned()
     }
 

@@ -11,7 +11,8 @@ use trimtab_io::{Flags, Nanos, Op, Outcome, Request, monotonic};
 use trimtab_md::DeviceRole;
 use trimtab_uring::{Finished, Io, Watched};
 
-use super::{Engine, Fatal, MemberRequest, SlotState, warn};
+use super::{Engine, Fatal, MemberRequest, SlotState, TAG_TWIN, warn};
+use crate::member::MemberDevice;
 use crate::predictable::FlaggedRead;
 
 /// A member of which this many reads were corrected by writing within [`CORRECTIONS_WITHIN`] fails.
@@ -19,13 +20,15 @@ const MOST_CORRECTIONS: usize = 20;
 const CORRECTIONS_WITHIN: Nanos = Nanos::from_secs(3600);
 
 /// Carries out a request to a file in memory.
-fn at_once(file: &File, what: Io, tag: u64) -> Finished {
+pub(super) fn at_once(file: &File, what: Io, tag: u64) -> Finished {
     let (result, buffer) = match what {
         Io::Read { offset, length, mut buffer } => {
             let into = buffer.content(length as usize);
             (file.read_exact_at(into, offset), Some(buffer))
         }
-        Io::Write { offset, length, mut buffer } => {
+        // Memory is as stable as it gets.
+        Io::Write { offset, length, mut buffer }
+        | Io::WriteThrough { offset, length, mut buffer } => {
             let from = buffer.content(length as usize);
             (file.write_all_at(from, offset), Some(buffer))
         }
@@ -36,21 +39,47 @@ fn at_once(file: &File, what: Io, tag: u64) -> Finished {
 }
 
 impl Engine {
-    /// Sends a request to a member.
+    /// Sends a request to a member, and to what replaces it if that has the stripe already.
     pub(super) fn send(&mut self, io: MemberIo, request: &Request) -> Result<(), Fatal> {
         let role = io.member.index();
         let slot = &self.slots[role];
         let is_usable = matches!(slot.state, SlotState::Active | SlotState::Rebuilding);
-        let Some(device) = slot.device.as_ref().filter(|_| is_usable) else {
+        let Some(device) = slot.device.clone().filter(|_| is_usable) else {
             self.planner.ended(self.now, io, self.now, Some(Outcome::Error));
             return Ok(());
         };
-        let device = Arc::clone(device);
-        let (offset, length) = (slot.data_offset + request.offset, request.length as u32);
-        let what = match request.op {
+        let data_offset = slot.data_offset;
+        let twin = self.twin_of(role, request);
+        let is_flagged = request.flags.contains(Flags::LATENCY_CRITICAL);
+        let at = data_offset + request.offset;
+        let flag = is_flagged.then(|| self.predictable.flag(role, at, request.length)).flatten();
+        let number = self.requests.insert(MemberRequest {
+            io,
+            device: Arc::clone(&device),
+            twin: twin.as_ref().map(|twin| Arc::clone(&twin.0)),
+            unanswered: 1 + u8::from(twin.is_some()),
+            is_done: false,
+            is_twin_done: false,
+            sent: monotonic(),
+            op: request.op,
+            offset: request.offset,
+            flag,
+        });
+        if let Some((twin, data_offset)) = twin {
+            let what = self.io_of(io, request, data_offset)?;
+            self.give(twin, what, u64::from(number) | TAG_TWIN)?;
+        }
+        let what = self.io_of(io, request, data_offset)?;
+        self.give(device, what, number.into())
+    }
+
+    /// A request to a member, for a device whose data begin at this byte.
+    fn io_of(&mut self, io: MemberIo, request: &Request, data_offset: u64) -> Result<Io, Fatal> {
+        let (offset, length) = (data_offset + request.offset, request.length as u32);
+        match request.op {
             Op::Read => {
                 let buffer = self.buffers.take(length as usize).map_err(Fatal::Memory)?;
-                Io::Read { offset, length, buffer }
+                Ok(Io::Read { offset, length, buffer })
             }
             Op::Write => {
                 let mut buffer = self.buffers.take(length as usize).map_err(Fatal::Memory)?;
@@ -61,42 +90,61 @@ impl Engine {
                 };
                 let from = self.content.write_from(&view, &io, user);
                 buffer.content(length as usize).copy_from_slice(from);
-                Io::Write { offset, length, buffer }
+                Ok(Io::Write { offset, length, buffer })
             }
             // Discards are not offered.
-            Op::Flush | Op::Discard => Io::Flush,
-        };
-        let is_flagged = request.flags.contains(Flags::LATENCY_CRITICAL);
-        let flag = is_flagged.then(|| self.predictable.flag(role, offset, request.length));
-        let flag = flag.flatten();
-        let sent = monotonic();
-        let of_member = MemberRequest { io, sent, op: request.op, offset: request.offset, flag };
-        let number = self.requests.insert(of_member);
-        self.in_flight[role] += 1;
+            Op::Flush | Op::Discard => Ok(Io::Flush),
+        }
+    }
+
+    fn give(&mut self, device: Arc<MemberDevice>, what: Io, tag: u64) -> Result<(), Fatal> {
+        if let Some(place) = self.place_of(&device) {
+            self.slots[place].in_flight += 1;
+        }
         if device.in_memory {
-            let finished = at_once(device.file(), what, number.into());
+            let finished = at_once(device.file(), what, tag);
             self.at_once.push_back(finished);
             return Ok(());
         }
         let file: Watched = device;
-        Ok(self.ring.push(&file, what, number.into())?)
+        Ok(self.ring.push(&file, what, tag)?)
     }
 
-    /// A member has answered.
+    /// The place of a device, if it still has one.
+    pub(super) fn place_of(&self, device: &Arc<MemberDevice>) -> Option<usize> {
+        self.slots.iter().position(|slot| slot.has(device))
+    }
+
+    /// A device has answered.
     pub(super) fn member_done(&mut self, finished: Finished) -> Result<(), Fatal> {
         let number = finished.tag as u32;
+        let is_twin = finished.tag & TAG_TWIN != 0;
         let request = &mut self.requests[number];
-        let refused = request.flag.take().and_then(FlaggedRead::refused);
-        let &mut MemberRequest { io, sent, op, offset, .. } = request;
-        self.requests.remove(number);
-        let role = io.member.index();
-        self.in_flight[role] -= 1;
         // What came with a refusal is not used.
+        let refused = request.flag.take().and_then(FlaggedRead::refused);
         let refused = refused.filter(|_| finished.outcome.is_ok());
         let is_done = finished.outcome.is_ok() && refused.is_none();
-        match refused {
-            Some(_) => self.figures.members[role].refused += 1,
-            None => self.figures.member(role, op, monotonic().since(sent), is_done),
+        request.unanswered -= 1;
+        let MemberRequest { io, sent, op, offset, unanswered, .. } = *request;
+        let device = match is_twin {
+            true => {
+                request.is_twin_done = is_done;
+                request.twin.clone().expect("it has answered")
+            }
+            false => {
+                request.is_done = is_done;
+                Arc::clone(&request.device)
+            }
+        };
+        let place = self.place_of(&device);
+        if let Some(place) = place {
+            let slot = &mut self.slots[place];
+            slot.in_flight -= 1;
+            match refused {
+                Some(_) => slot.counted.refused += 1,
+                None => slot.counted.ended(op, monotonic().since(sent), is_done),
+            }
+            self.release(place);
         }
         if let Some(mut buffer) = finished.buffer {
             if op == Op::Read && is_done && self.planner.awaits(io) {
@@ -107,19 +155,39 @@ impl Engine {
             self.buffers.give(buffer);
         }
         if let Err(errno) = finished.outcome {
-            let name = self.name(role);
+            let name = device.path.display();
             warn(format_args!("{name}: {op:?} of data at {offset} failed: {errno}"));
-            if op == Op::Read && self.slots[role].state == SlotState::Active {
+            let active = place.filter(|&place| self.slots[place].state == SlotState::Active);
+            if let Some(role) = active.filter(|_| op == Op::Read) {
                 self.read_failed(role, offset);
             }
+            if let Some(place) = place.filter(|_| is_twin) {
+                self.twin_failed(place);
+            }
         }
-        let outcome = match refused {
-            Some(expected_wait) => Outcome::Refused { expected_wait },
-            None if is_done => Outcome::Done,
-            None => Outcome::Error,
-        };
-        self.planner.ended(self.now, io, sent, Some(outcome));
+        if unanswered == 0 {
+            let outcome = match refused {
+                Some(expected_wait) => Outcome::Refused { expected_wait },
+                None if self.holds(number) => Outcome::Done,
+                None => Outcome::Error,
+            };
+            self.requests.remove(number);
+            self.planner.ended(self.now, io, sent, Some(outcome));
+        }
         Ok(())
+    }
+
+    /// Whether the member has what it was asked for. One that was replaced meanwhile has what its
+    /// replacement has.
+    fn holds(&self, number: u32) -> bool {
+        let request = &self.requests[number];
+        let slot = &self.slots[request.io.member.index()];
+        match &request.twin {
+            _ if slot.has(&request.device) || request.op == Op::Read => request.is_done,
+            Some(twin) if slot.has(twin) => request.is_twin_done,
+            // What is there now has not got to the stripe yet.
+            _ => true,
+        }
     }
 
     /// The name of a member, for messages.
@@ -135,7 +203,8 @@ impl Engine {
         }
         let stripe = self.layout.stripe_at(offset).0;
         self.tasks.correct(stripe);
-        if self.figures.corrections(role, self.now, CORRECTIONS_WITHIN) > MOST_CORRECTIONS {
+        let corrections = self.slots[role].counted.corrections(self.now, CORRECTIONS_WITHIN);
+        if corrections > MOST_CORRECTIONS {
             self.fail(role, format!("more than {MOST_CORRECTIONS} reads failed in an hour"));
         }
     }
@@ -161,6 +230,16 @@ impl Engine {
         }
         if self.redundancy() > 0 {
             self.failure = Some(self.metadata.forget(role, DeviceRole::Faulty));
+        }
+        self.replacement_takes_over(role);
+    }
+
+    /// A device is not used any more, whatever it is now.
+    pub(crate) fn fail_device(&mut self, device: &Arc<MemberDevice>, why: String) {
+        match self.place_of(device) {
+            Some(place) if place < self.layout.members() => self.fail(place, why),
+            Some(place) => self.fail_extra(place, why),
+            None => {}
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Requests of the kernel, and their answers.
 
 use rustix::io::Errno;
-use trimtab_io::{DeviceId, Nanos, Op, Outcome, Request, RequestId, monotonic};
+use trimtab_io::{DeviceId, Op, Outcome, Request, RequestId, monotonic};
 use trimtab_serve::{FileRequest, Handled, Message, wrote};
 
 use super::{Engine, Fatal, Held, User};
@@ -44,6 +44,7 @@ impl Engine {
             return Ok(());
         }
         let begun = monotonic();
+        self.tasks.pace.used(begun);
         let empty = User { unique, begun, ..User::default() };
         let user = match request {
             FileRequest::Read { length: 0, .. } | FileRequest::Write { data: [], .. } => {
@@ -167,8 +168,9 @@ impl Engine {
             (true, Op::Write) => self.connection.reply(unique, Ok(&wrote(length as u32))),
             (true, _) => self.connection.reply(unique, Ok(&[])),
         }
-        let took: Nanos = monotonic().since(begun);
-        self.figures.completed(op, length, took, is_done);
+        let now = monotonic();
+        self.figures.completed(op, length, now.since(begun), is_done);
+        self.tasks.completed(op, begun..now);
         *user = User::default();
         self.users.remove(number);
     }

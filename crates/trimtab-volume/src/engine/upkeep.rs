@@ -4,20 +4,26 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use trimtab_array::Member;
-use trimtab_io::Nanos;
+use trimtab_io::{Nanos, monotonic};
 use trimtab_md::Recovery;
 
-use super::{Engine, Fatal, SlotState, warn};
+use super::{Engine, Fatal, warn};
 use crate::keeper::{self, Written};
 use crate::member::MemberDevice;
 use crate::metadata::{Version, timestamp};
-use crate::tasks::{Rebuild, Work};
+use crate::slots::SlotState;
+use crate::tasks::{Rebuild, Replace, Work};
 use crate::windows::{WindowDone, WindowJob};
 
 /// The time between two rounds in which bits are cleared, if no bitmap says it.
 const ROUND_S: u32 = 5;
 /// Bytes of a member that are rebuilt between two notes of how far it is.
 const NOTED: u64 = 256 << 20;
+
+/// Whether it is noted that a member has been rebuilt from one byte to another one.
+pub(super) const fn is_noted(from: u64, to: u64) -> bool {
+    from / NOTED != to / NOTED
+}
 
 impl Engine {
     pub(super) fn upkeep(&mut self) -> Result<(), Fatal> {
@@ -29,6 +35,9 @@ impl Engine {
         }
         self.answer_held();
         self.begin_waiting()?;
+        if self.slots.len() > self.layout.members() {
+            self.take_spare();
+        }
         self.schedule();
         self.write_metadata();
         Ok(())
@@ -65,9 +74,8 @@ impl Engine {
 
     /// The members that metadata are written to.
     fn devices(&self) -> Vec<Option<Arc<MemberDevice>>> {
-        let is_used = |state| matches!(state, SlotState::Active | SlotState::Rebuilding);
         let all = self.slots.iter();
-        all.map(|slot| slot.device.clone().filter(|_| is_used(slot.state))).collect()
+        all.map(|slot| slot.device.clone().filter(|_| slot.state.is_used())).collect()
     }
 
     /// Has changed metadata written.
@@ -89,10 +97,11 @@ impl Engine {
         } else {
             self.metadata.written(version);
         }
-        for (role, why) in written.failed {
-            self.fail(role, why);
+        for (device, why) in written.failed {
+            self.fail_device(&device, why);
         }
         self.rebuild_noted();
+        self.replace_noted();
         self.upkeep()
     }
 
@@ -112,11 +121,15 @@ impl Engine {
                 self.stripes_rebuilt(role, stripes.start, stripes.end);
                 return self.schedule();
             }
-            if !self.tasks.has_window() && self.now >= self.tasks.next(&regions) && self.is_open {
-                self.tasks.choose(&self.layout, &regions);
+            if !self.tasks.has_window()
+                && self.now >= self.tasks.next(&self.layout, &regions)
+                && self.is_open
+            {
+                self.tasks.choose(self.now, &self.layout, &regions);
             }
-            self.tasks.is_busy(&regions)
+            self.tasks.is_busy(&self.layout, &regions)
         };
+        self.tasks.is_working = is_busy;
         self.shared.keeps_still.store(is_busy, Ordering::Relaxed);
         let is_refreshing = self.planner.refreshing() > 0;
         let Some(window) = self.tasks.window() else { return };
@@ -127,23 +140,31 @@ impl Engine {
         if let Some(window) = self.tasks.window() {
             window.is_sent = true;
         }
-        self.window_begun = self.now;
-        let with_offset = |role: usize, state: SlotState| {
-            let slot = &self.slots[role];
+        self.tasks.pace.begin(self.now);
+        let with_offset = |place: usize, state: SlotState| {
+            let slot = &self.slots[place];
             let device = slot.device.clone().filter(|_| slot.state == state)?;
             Some((device, slot.data_offset))
         };
-        let members = (0..self.slots.len()).map(|role| with_offset(role, SlotState::Active));
-        let target = match work {
-            Work::Rebuild { role } => with_offset(role, SlotState::Rebuilding)
-                .map(|(device, data_offset)| (role, device, data_offset)),
-            _ => None,
+        let as_role = |role: usize, place: usize, state: SlotState| {
+            with_offset(place, state).map(|(device, data_offset)| (role, device, data_offset))
         };
+        let members = (0..self.layout.members()).map(|role| with_offset(role, SlotState::Active));
+        let replace = self.tasks.replace();
+        let of_replace =
+            |replace: Replace| as_role(replace.role, replace.place, SlotState::Replacing);
         self.windows.give(WindowJob {
             layout: self.layout,
-            stripes,
             members: members.collect(),
-            target,
+            target: match work {
+                Work::Rebuild { role } => as_role(role, role, SlotState::Rebuilding),
+                Work::Replace { .. } => replace.and_then(of_replace),
+                _ => None,
+            },
+            is_copy: matches!(work, Work::Replace { .. }),
+            // It has nothing to lose behind what it has already.
+            twin: replace.filter(|replace| stripes.start < replace.next).and_then(of_replace),
+            stripes,
             fixes: matches!(work, Work::Resync | Work::Check { repairs: true }),
         });
     }
@@ -154,21 +175,24 @@ impl Engine {
         for role in corrected {
             warn(format_args!("{}: what could not be read was written again", self.name(role)));
             self.metadata.corrected(role);
-            self.figures.corrected(role, self.now);
+            self.slots[role].counted.corrected(self.now);
         }
-        let target_failed = |role: usize| failed.iter().any(|one| one.0 == role);
-        let Some(window) = self.tasks.end_window(self.window_begun, &self.layout) else {
+        let has_failed = |place: usize| failed.iter().any(|one| self.slots[place].has(&one.0));
+        let Some(window) = self.tasks.end_window(monotonic(), &self.layout) else {
             return Ok(());
         };
         if let Some(why) = &lost {
             warn(format_args!("too little can be read: {why}"));
         }
         match window.work {
-            Work::Correct => {}
+            Work::Correct | Work::Abandoned => {}
             Work::Resync => {
                 self.figures.resynced(mismatches);
                 let mut regions = self.shared.regions();
                 self.tasks.resynced(&window.stripes, &self.layout, &mut regions);
+                if regions.is_synced() {
+                    self.metadata.resynced();
+                }
             }
             Work::Check { repairs } => {
                 let unreadable = u64::from(lost.is_some());
@@ -180,13 +204,20 @@ impl Engine {
             Work::Rebuild { role } if self.slots[role].state == SlotState::Rebuilding => match lost
             {
                 Some(why) => self.fail(role, format!("it cannot be rebuilt: {why}")),
-                None if target_failed(role) => {}
+                None if has_failed(role) => {}
                 None => self.stripes_rebuilt(role, window.stripes.start, window.stripes.end),
             },
             Work::Rebuild { .. } => {}
+            Work::Replace { role } => match self.tasks.replace() {
+                Some(replace) if replace.role == role && !has_failed(replace.place) => {
+                    self.window_replaced(replace, &window.stripes, lost);
+                }
+                // It has failed, or is a member now: it is rebuilt from there on.
+                _ => {}
+            },
         }
-        for (role, why) in failed {
-            self.fail(role, why);
+        for (device, why) in failed {
+            self.fail_device(&device, why);
         }
         self.upkeep()
     }
@@ -197,14 +228,14 @@ impl Engine {
         self.planner.rebuilt(Member(rebuild.role as u8), rebuild.next);
     }
 
-    fn stripes_rebuilt(&mut self, role: usize, start: u64, end: u64) {
+    pub(super) fn stripes_rebuilt(&mut self, role: usize, start: u64, end: u64) {
         self.planner.rebuilt(Member(role as u8), end);
         self.tasks.rebuilt(&(start..end));
         let chunk = self.layout.chunk();
         if end == self.layout.stripes() {
             self.rebuild_ends = Some((role, self.metadata.rebuilt(role, None)));
             self.tasks.end_rebuild();
-        } else if start * chunk / NOTED != end * chunk / NOTED {
+        } else if is_noted(start * chunk, end * chunk) {
             _ = self.metadata.rebuilt(role, Some(end * chunk));
         }
     }
@@ -240,22 +271,29 @@ impl Engine {
         if let Some(Rebuild { role, next, .. }) = self.tasks.rebuild() {
             _ = self.metadata.rebuilt(role, Some(next * self.layout.chunk()));
         }
+        if let Some(Replace { place, next, .. }) = self.tasks.replace()
+            && self.replace_ends.is_none()
+        {
+            _ = self.metadata.rebuilt(place, Some(next * self.layout.chunk()));
+        }
         if self.shared.regions().is_synced() {
             // Degraded: the bits stay for members that come back, but those that are there agree.
             self.metadata.set_dirty(false);
         }
         if let Some(job) = self.metadata.take_job(timestamp()) {
-            for (role, why) in keeper::write(&job, &devices).failed {
-                warn(format_args!("{}: {why}", self.name(role)));
+            for (device, why) in keeper::write(&job, &devices).failed {
+                warn(format_args!("{}: {why}", device.path.display()));
             }
         }
     }
 
-    /// How far a member has been rebuilt, bytes.
-    pub(crate) fn rebuilt_bytes(&self, role: usize) -> Option<u64> {
-        let superblock = self.metadata.superblock(role)?;
+    /// How far a device has been filled, bytes.
+    pub(crate) fn rebuilt_bytes(&self, place: usize) -> Option<u64> {
+        let superblock = self.metadata.superblock(place)?;
         let Recovery { done_to, .. } = superblock.recovery?;
-        let at = self.tasks.rebuild().filter(|rebuild| rebuild.role == role);
-        Some(at.map_or(done_to, |rebuild| rebuild.next * self.layout.chunk()))
+        let rebuild = self.tasks.rebuild().filter(|rebuild| rebuild.role == place);
+        let replace = self.tasks.replace().filter(|replace| replace.place == place);
+        let next = rebuild.map(|one| one.next).or(replace.map(|one| one.next));
+        Some(next.map_or(done_to, |next| next * self.layout.chunk()))
     }
 }

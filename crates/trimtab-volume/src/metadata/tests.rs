@@ -102,6 +102,34 @@ fn failed_member_is_faulty_to_the_others() {
     assert!(job.sync_first && job.superblocks[1].as_ref().unwrap().recovery.is_none());
 }
 
+/// At each step a crash finds the member, what replaces it, or both complete.
+#[test]
+fn replacement_is_complete_before_the_member_goes() {
+    let mut metadata = metadata();
+    let like = metadata.superblock(0).unwrap().clone();
+    let number = metadata.free_number().unwrap();
+    _ = metadata.admit_replacement(3, 1, Superblock { device_number: number, ..like });
+    assert_ne!(metadata.free_number(), Some(number));
+    let job = write(&mut metadata);
+    let new = job.superblocks[3].as_ref().unwrap();
+    assert!(new.is_replacement && new.recovery.is_some());
+    for superblock in job.superblocks.iter().flatten() {
+        assert_eq!(superblock.role_of(1), DeviceRole::Active(1));
+        assert_eq!(superblock.role_of(number), DeviceRole::Active(1));
+    }
+    _ = metadata.rebuilt(3, None);
+    let job = write(&mut metadata);
+    let new = job.superblocks[3].as_ref().unwrap();
+    assert!(job.sync_first && new.is_replacement && new.recovery.is_none());
+    assert_eq!(job.superblocks[1].as_ref().unwrap().role(), DeviceRole::Active(1));
+    _ = metadata.take_over(1, 3);
+    let job = write(&mut metadata);
+    assert!(job.superblocks[3].is_none());
+    let new = job.superblocks[1].as_ref().unwrap();
+    assert!(!new.is_replacement && new.device_number == number);
+    assert_eq!((new.role(), new.role_of(1)), (DeviceRole::Active(1), DeviceRole::Faulty));
+}
+
 #[test]
 fn job_that_could_not_begin_is_done_again() {
     let mut metadata = metadata();

@@ -4,7 +4,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use trimtab_volume::{Array, Origin, PolicyKind, RunDirectory, Spec};
+use trimtab_volume::{Array, Consistency, Origin, PolicyKind, Rates, RunDirectory, Spec};
 
 use crate::background::{self, Message};
 use crate::console;
@@ -16,6 +16,7 @@ Examples:
   sudo trimtab array create fast --level 5 a.img b.img c.img d.img
   sudo trimtab array create safe --level 1 --policy adaptive a.img b.img
   sudo trimtab array create turns --level 5 --policy ioda /dev/loop[0-3]
+  sudo trimtab array create hole --level 5 --consistency ppl a.img b.img c.img
   sudo trimtab array create wide --level 6 --chunk 128K --assume-clean a.img b.img c.img d.img
 
 Members are block devices, files and emulated drives. What they hold is lost; one that is in
@@ -30,8 +31,9 @@ Examples:
   sudo trimtab array assemble fast --force a.img b.img c.img
 
 After a crash what the write-intent bitmap says is made equal first; the array can be used
-meanwhile. An array that was not stopped in order and lacks a member starts only with
---force, because what is computed for that member may be wrong.";
+meanwhile; with partial parity logs nothing has to be. An array without these that was not
+stopped in order and lacks a member starts only with --force, because what is computed for
+that member may be wrong.";
 
 /// How an array is run.
 #[derive(Debug, clap::Args)]
@@ -41,10 +43,14 @@ struct Running {
     /// because they say so (ioda: emulated drives, which then clean in turns).
     #[arg(long, value_name = "POLICY", default_value = "plain")]
     policy: PolicyKind,
-    /// How much per second of each member resynchronising, rebuilding and checking read and
-    /// write, at most.
+    /// How much per second of each member resynchronising, rebuilding, replacing and checking
+    /// read and write, at most.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "200M")]
     rate: u64,
+    /// The same, at least, while programs use the array: between the two it is as fast as
+    /// leaves the 99th percentile of their latencies about as it is.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1M")]
+    least_rate: u64,
 }
 
 /// The array to create.
@@ -62,6 +68,10 @@ pub(crate) struct Create {
     /// Bytes of a chunk; level 1 has none.
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64K")]
     chunk: u64,
+    /// What says after a crash where members may differ: a write-intent bitmap, or with level 5
+    /// partial parity logs (ppl), which also close the write hole.
+    #[arg(long, value_name = "WHAT", default_value = "bitmap")]
+    consistency: Consistency,
     /// The members agree already, as those do that are all zeroes.
     #[arg(long)]
     assume_clean: bool,
@@ -89,8 +99,9 @@ pub(crate) struct Assemble {
 }
 
 pub(crate) fn create(args: Create) -> Result<()> {
-    let Create { name, members, level, chunk, assume_clean, force, running } = args;
-    start(name, members, Origin::Create { level, chunk, assume_clean, force }, &running)
+    let Create { name, members, level, chunk, consistency, assume_clean, force, running } = args;
+    let origin = Origin::Create { level, chunk, consistency, assume_clean, force };
+    start(name, members, origin, &running)
 }
 
 pub(crate) fn assemble(args: Assemble) -> Result<()> {
@@ -105,8 +116,9 @@ fn start(name: String, members: Vec<PathBuf>, origin: Origin, running: &Running)
         .map(absolute)
         .collect::<Result<_, _>>()
         .context("cannot determine the working directory")?;
-    let Running { policy, rate } = *running;
-    let spec = Spec { name, members, origin, policy, rate };
+    let Running { policy, rate, least_rate } = *running;
+    let rates = Rates { most: rate, least: least_rate };
+    let spec = Spec { name, members, origin, policy, rates };
     let (_, device) = background::start("array", "serve", &spec, |message| {
         if let Message::Note(line) = message {
             log::line(line);

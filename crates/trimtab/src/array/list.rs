@@ -5,7 +5,7 @@ use std::io::Write as _;
 use anyhow::Result;
 use serde::Serialize;
 use trimtab_report::{Align, Table, bytes};
-use trimtab_volume::{Array, ArrayInfo, ArrayStatus, RunDirectory};
+use trimtab_volume::{Array, ArrayInfo, ArrayStatus, RunDirectory, Stat};
 
 use crate::console;
 use crate::json::Json;
@@ -31,14 +31,21 @@ struct Listed {
     #[serde(flatten)]
     info: Option<ArrayInfo>,
     state: String,
+    /// How many spares it has, if that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    spares: Option<usize>,
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let home = RunDirectory::from_environment();
     let listed = |(name, status): (String, ArrayStatus)| {
+        let mut spares = None;
         let (info, state) = match status {
             ArrayStatus::Running(info) => {
                 let stat = Array::find(&home, &name).and_then(|array| array.stat());
+                let of_spares =
+                    |stat: &Stat| stat.others.iter().filter(|other| other.state == "spare").count();
+                spares = stat.as_ref().ok().map(of_spares);
                 let state = stat.map_or_else(|_| "does not answer".to_owned(), |stat| stat.state);
                 (Some(info), state)
             }
@@ -46,7 +53,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ArrayStatus::Changing => (None, "starting or ending".to_owned()),
             ArrayStatus::Dead => (None, "killed: stop it".to_owned()),
         };
-        Listed { name, info, state }
+        Listed { name, info, state, spares }
     };
     let all: Vec<Listed> = home.list()?.into_iter().map(listed).collect();
     if args.json {
@@ -55,10 +62,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     let columns = ["array", "device", "state", "level", "members", "size"];
     let align = |name| if ["size", "members"].contains(&name) { Align::Right } else { Align::Left };
     let mut table = Table::new(&columns.map(|name| (name, align(name))));
-    for Listed { name, info, state } in all {
+    for Listed { name, info, state, spares } in all {
         let [device, level, members, size] = info.map_or_else(Default::default, |info| {
             let device = info.device.display().to_string();
-            [device, info.level, info.members.to_string(), bytes(info.capacity)]
+            let members = match spares {
+                None | Some(0) => info.members.to_string(),
+                Some(spares) => format!("{} + {spares} spare", info.members),
+            };
+            [device, info.level, members, bytes(info.capacity)]
         });
         table.row([name, device, state, level, members, size]);
     }

@@ -1,6 +1,6 @@
-//! `trimtab array fail`, `remove`, `add` and `set`.
+//! `trimtab array fail`, `remove`, `add`, `replace` and `set`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
 use trimtab_volume::{Array, PolicyKind, RunDirectory};
@@ -18,8 +18,18 @@ const ADD_HELP: &str = "\
 Example:
   sudo trimtab array add fast e.img
 
-The device takes the place of a missing member, and is rebuilt: `array stat` shows how far it
-is. One with a file system, or of another array, needs --force.";
+The device takes the place of a member that is missing or has failed, and is rebuilt: `array
+stat` shows how far it is. If there is none it waits as a spare until a member fails; `remove`
+lets go of it. One with a file system, or of another array, needs --force.";
+
+const REPLACE_HELP: &str = "\
+Example:
+  sudo trimtab array replace fast b.img e.img
+
+The new device is filled with what the member has, or where that cannot be read with what is
+computed, and then takes its place. Until then the member is used, so that nothing is less
+redundant meanwhile; `array stat` shows how far it is. The old device is let go of, and is no
+member any more. The new one may be a spare of the array.";
 
 const SET_HELP: &str = "\
 Example:
@@ -27,12 +37,19 @@ Example:
 
 /// A member.
 #[derive(Debug, clap::Args)]
-#[command(after_help = WHICH_HELP)]
 pub(crate) struct Which {
     /// The array.
     name: String,
     /// The member: its path, or its place.
     member: PathBuf,
+}
+
+/// A member that fails, or has failed.
+#[derive(Debug, clap::Args)]
+#[command(after_help = WHICH_HELP)]
+pub(crate) struct Lost {
+    #[command(flatten)]
+    which: Which,
 }
 
 /// A new member.
@@ -43,6 +60,19 @@ pub(crate) struct Add {
     name: String,
     /// The device or file.
     member: PathBuf,
+    /// Overwrite one that has a file system or belongs to an array.
+    #[arg(long)]
+    force: bool,
+}
+
+/// A member, and what replaces it.
+#[derive(Debug, clap::Args)]
+#[command(after_help = REPLACE_HELP)]
+pub(crate) struct Replace {
+    #[command(flatten)]
+    which: Which,
+    /// The device or file that replaces it.
+    new: PathBuf,
     /// Overwrite one that has a file system or belongs to an array.
     #[arg(long)]
     force: bool,
@@ -66,9 +96,7 @@ impl Which {
         if text.parse::<usize>().is_ok() {
             return Ok(text);
         }
-        let path = std::path::absolute(&self.member);
-        let path = path.context("cannot determine the working directory")?;
-        Ok(path.to_string_lossy().into_owned())
+        Ok(absolute(&self.member)?.to_string_lossy().into_owned())
     }
 }
 
@@ -76,18 +104,25 @@ fn find(name: &str) -> Result<Array> {
     Ok(Array::find(&RunDirectory::from_environment(), name)?)
 }
 
-pub(crate) fn fail(args: &Which) -> Result<()> {
-    Ok(find(&args.name)?.fail(&args.member()?)?)
+fn absolute(path: &Path) -> Result<PathBuf> {
+    std::path::absolute(path).context("cannot determine the working directory")
 }
 
-pub(crate) fn remove(args: &Which) -> Result<()> {
-    Ok(find(&args.name)?.remove(&args.member()?)?)
+pub(crate) fn fail(Lost { which }: &Lost) -> Result<()> {
+    Ok(find(&which.name)?.fail(&which.member()?)?)
+}
+
+pub(crate) fn remove(Lost { which }: &Lost) -> Result<()> {
+    Ok(find(&which.name)?.remove(&which.member()?)?)
 }
 
 pub(crate) fn add(args: &Add) -> Result<()> {
-    let path = std::path::absolute(&args.member);
-    let path = path.context("cannot determine the working directory")?;
-    Ok(find(&args.name)?.add(&path, args.force)?)
+    Ok(find(&args.name)?.add(&absolute(&args.member)?, args.force)?)
+}
+
+pub(crate) fn replace(args: &Replace) -> Result<()> {
+    let Replace { which, new, force } = args;
+    Ok(find(&which.name)?.replace(&which.member()?, &absolute(new)?, *force)?)
 }
 
 pub(crate) fn set(args: &Set) -> Result<()> {

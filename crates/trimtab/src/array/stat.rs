@@ -7,7 +7,9 @@ use std::time::Duration;
 use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_report::{Facts, bytes, count, escaped};
-use trimtab_volume::{Array, Latencies, MemberStat, Requests, RunDirectory, Stat, WithoutPolicy};
+use trimtab_volume::{
+    Array, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat, WithoutPolicy,
+};
 
 use crate::console;
 use crate::duration;
@@ -59,6 +61,7 @@ fn facts(array: &Array, stat: &Stat) -> Facts {
     facts.add("array", format!("{}, {}, over {}", info.name, info.device.display(), stat.backend));
     let chunk = stat.chunk.map_or_else(String::new, |chunk| format!(", chunk {}", bytes(chunk)));
     facts.add("level", format!("{}{chunk}, {}", stat.level, bytes(stat.capacity)));
+    facts.add("after a crash", stat.consistency.as_str());
     facts.add("UUID", info.uuid.as_str());
     facts.add("state", state(stat));
     facts.add("policy", stat.policy.as_str());
@@ -81,12 +84,19 @@ fn facts(array: &Array, stat: &Stat) -> Facts {
     }
     facts.add("without the policy", without_policy(&stat.without_policy));
     facts.add("marked in the bitmap", format!("{} of each member", bytes(stat.marked)));
+    if let Some(rate) = stat.rate {
+        let most = bytes(stat.rates.most);
+        facts.add("work beside requests", format!("at {}/s, at most {most}/s", bytes(rate)));
+    }
     if let Some(check) = stat.check {
         let [done, all, mismatches] = [check.stripes, stat.stripes, check.mismatches].map(count);
         facts.add("check", format!("{done} of {all} stripes, {mismatches} did not fit"));
     }
     for (place, member) in stat.members.iter().enumerate() {
         facts.add(format!("member {place}"), member_line(member));
+    }
+    for other in &stat.others {
+        facts.add(other.state.as_str(), member_line(other));
     }
     for what in &stat.lacking {
         facts.add("lacking", what.as_str());
@@ -133,11 +143,18 @@ fn latencies(of: &Latencies) -> String {
     format!("p50 {p50}, p99 {p99}, p99.9 {p999}, max {max}")
 }
 
+fn share(done: u64, all: u64) -> String {
+    percent(done as f64 / (all as f64).max(1.0))
+}
+
 fn member_line(member: &MemberStat) -> String {
     let path = member.path.as_ref().map_or(NONE.to_owned(), |path| path.display().to_string());
     let mut text = format!("{path}, {}", member.state);
     if let Some((done, all)) = member.rebuilt {
-        text += &format!(" {}", percent(done as f64 / (all as f64).max(1.0)));
+        text += &format!(" {}", share(done, all));
+    }
+    if let Some(Replacement { path, done, all }) = &member.replacement {
+        text += &format!(", being replaced by {} {}", path.display(), share(*done, *all));
     }
     if let Some(why) = &member.why {
         text += &format!(": {why}");
@@ -199,8 +216,10 @@ fn line(before: &Stat, stat: &Stat) -> String {
     );
     for (place, member) in stat.members.iter().enumerate() {
         if let Some((done, all)) = member.rebuilt {
-            let share = percent(done as f64 / (all as f64).max(1.0));
-            line += &format!("  member {place} rebuilt {share}");
+            line += &format!("  member {place} rebuilt {}", share(done, all));
+        }
+        if let Some(Replacement { done, all, .. }) = &member.replacement {
+            line += &format!("  member {place} replaced {}", share(*done, *all));
         }
     }
     line

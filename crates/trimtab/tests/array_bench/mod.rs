@@ -50,8 +50,15 @@ impl Arrays {
     /// The same; it must succeed. Returns its output.
     pub(crate) fn done(&self, args: &[&str], members: &[String]) -> String {
         let output = self.run(args, members);
-        assert!(output.status.success(), "{args:?}: {}", stderr(&output));
+        assert!(output.status.success(), "{args:?}: {}{}", stderr(&output), self.logs());
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// What the servers have said.
+    fn logs(&self) -> String {
+        let arrays = fs::read_dir(self.bench.path("arrays")).into_iter().flatten().flatten();
+        let logs = arrays.map(|array| fs::read_to_string(array.path().join("log")));
+        logs.flatten().collect()
     }
 
     /// Expects failure with this code and one line with this text.
@@ -102,14 +109,23 @@ impl Arrays {
 
     /// Writes and verifies at random, from 512 bytes to 200 KiB at a time.
     pub(crate) fn verify(&self, device: &str, seed: u64) {
+        self.verify_blocks(device, seed, 512);
+    }
+
+    /// The same on a device of whole pages.
+    pub(crate) fn verify_pages(&self, device: &str, seed: u64) {
+        self.verify_blocks(device, seed, 4096);
+    }
+
+    fn verify_blocks(&self, device: &str, seed: u64, block: u32) {
         let state = self.members.path().to_str().unwrap().to_owned();
         let arguments = [
             "--name=verify",
             &format!("--filename={device}"),
             "--direct=1",
             "--rw=randrw",
-            "--bsrange=512-200k",
-            "--blockalign=512",
+            &format!("--bsrange={block}-200k"),
+            &format!("--blockalign={block}"),
             "--iodepth=16",
             "--ioengine=libaio",
             "--size=48M",
@@ -168,4 +184,88 @@ impl Drop for Arrays {
 pub(crate) fn open_direct(device: &str) -> File {
     let mut options = File::options();
     options.read(true).write(true).custom_flags(O_DIRECT).open(device).expect("the device opens")
+}
+
+pub(crate) const BLOCK: usize = 4096;
+
+pub(crate) fn write_block(device: &File, block: u64, value: u64) -> std::io::Result<()> {
+    let mut buffer = testdisk::aligned(BLOCK);
+    let window = testdisk::window(&mut buffer, BLOCK);
+    window.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+    device.write_all_at(window, block * BLOCK as u64)
+}
+
+pub(crate) fn read_block(device: &File, block: u64) -> std::io::Result<u64> {
+    let mut buffer = testdisk::aligned(BLOCK);
+    let window = testdisk::window(&mut buffer, BLOCK);
+    device.read_exact_at(window, block * BLOCK as u64)?;
+    let value = u64::from_le_bytes(window[..8].try_into().unwrap());
+    let is_whole = window.chunks_exact(8).all(|word| word == value.to_le_bytes());
+    assert!(is_whole, "block {block} is torn");
+    Ok(value)
+}
+
+/// How often servers are killed: so many times, or as `TRIMTAB_KILLS` says.
+pub(crate) fn rounds(default: u64) -> u64 {
+    let set = std::env::var("TRIMTAB_KILLS").ok();
+    set.map_or(default, |kills| kills.parse().expect("TRIMTAB_KILLS is a number"))
+}
+
+/// An array of three drives, one of them emulated: its faults can be chosen.
+pub(crate) fn with_emulated_drive(arrays: &Arrays, policy: &str) -> (String, Vec<String>) {
+    let drive = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
+    let files = arrays.files(&["a", "b"], 64);
+    let members = vec![files[0].clone(), drive, files[1].clone()];
+    let create = ["create", "some", "--level", "5", "--assume-clean", "--policy", policy];
+    (arrays.done(&create, &members), members)
+}
+
+/// Blocks that are on the emulated drive, member 1 of 3 (chunks of 64 KiB, left-symmetric).
+pub(crate) fn blocks_of_drive() -> impl Iterator<Item = u64> {
+    // Stripe 0 is D0 D1 P: its chunk 1. Stripe 3 begins at chunk 6, and is the same again.
+    (0..8).map(|round| (1 + 6 * round) * 16)
+}
+
+/// Writes numbers from this one on, over the whole device but for its ends.
+pub(crate) fn write(device: &File, capacity: u64, from: u64) {
+    write_blocks(device, capacity, from, 512);
+}
+
+/// The same to a device of whole pages.
+pub(crate) fn write_pages(device: &File, capacity: u64, from: u64) {
+    write_blocks(device, capacity, from, 4096);
+}
+
+fn write_blocks(device: &File, capacity: u64, from: u64, block: u64) {
+    const BYTES: usize = 48 << 10;
+    let mut buffer = testdisk::aligned(BYTES);
+    for (index, at) in (8192..capacity - (1 << 17)).step_by(100 << 10).enumerate() {
+        let window = testdisk::window(&mut buffer, BYTES);
+        let value = from + index as u64;
+        window.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&value.to_le_bytes()));
+        device.write_all_at(window, at / block * block).unwrap();
+    }
+    device.sync_all().unwrap();
+}
+
+/// Has the members as after a crash: not in sync, and with parity that does not fit where the newest logs
+/// say that it was being written. Returns how many places these are.
+pub(crate) fn crash(members: &[String]) -> usize {
+    let mut places = 0;
+    for member in members {
+        let device = trimtab_md::Member::open(Path::new(member), true).unwrap();
+        let mut superblock = device.superblock().unwrap();
+        let (header, log) = device.ppl(&superblock).unwrap().unwrap();
+        let layout = superblock.array_layout().unwrap();
+        let file = File::options().write(true).open(member).unwrap();
+        for update in header.recovery(&layout, &log, |_| true).updates {
+            let garbage = vec![0x55; update.bytes as usize];
+            file.write_all_at(&garbage, superblock.data_offset + update.offset).unwrap();
+            places += 1;
+        }
+        file.sync_all().unwrap();
+        superblock.in_sync_to = Some(0);
+        device.write_superblock(&superblock).unwrap();
+    }
+    places
 }

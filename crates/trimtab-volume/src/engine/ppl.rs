@@ -1,0 +1,113 @@
+//! Writes of parity arrays with partial parity logs: logged before they begin.
+
+use std::sync::Arc;
+
+use trimtab_array::Level;
+use trimtab_io::Op;
+use trimtab_uring::{Finished, Io};
+
+use super::members::at_once;
+use super::{Engine, Fatal, SlotState, TAG_FLUSH, TAG_LOG};
+use crate::logs::Entry;
+use crate::member::MemberDevice;
+
+impl Engine {
+    /// A part's strips have been computed. If it changes parity it is logged first.
+    pub(super) fn computed(&mut self, part: u32) -> Result<(), Fatal> {
+        let view = self.planner.part(part);
+        let stripe = view.piece.start.stripe;
+        let is_logged = view.op == Op::Write && !view.is_refresh && self.logs.is_some();
+        let parity = self.layout.p_member(stripe).filter(|_| is_logged);
+        let Some(member) = parity.filter(|_| self.layout.level() == Level::Raid5) else {
+            self.planner.computed(self.now, part);
+            return Ok(());
+        };
+        let user = &self.users[view.request.0 as u32].data;
+        let mut entries = Vec::with_capacity(view.rows().len());
+        for number in 0..view.rows().len() {
+            let partial = self.content.partial_parity(part, &view, number, user);
+            entries.push(Entry {
+                data_offset: partial.data_offset,
+                chunks: partial.chunks,
+                bytes: view.rows()[number].length,
+                partial: partial.xor,
+            });
+        }
+        if let Some(logs) = &mut self.logs {
+            logs.push(member, part, entries);
+        }
+        self.log_next(member)
+    }
+
+    /// Writes a member's next log, if it is time for one.
+    fn log_next(&mut self, member: usize) -> Result<(), Fatal> {
+        let Some(log) = self.logs.as_mut().and_then(|logs| logs.next(member)) else {
+            return Ok(());
+        };
+        let slot = &self.slots[member];
+        let is_usable = matches!(slot.state, SlotState::Active | SlotState::Rebuilding);
+        let device = slot.device.clone().filter(|_| is_usable);
+        let area = self.metadata.superblock(member).and_then(trimtab_md::Superblock::ppl_at);
+        let (Some(device), Some((start, _))) = (device, area) else {
+            // Its parity is not written either.
+            return self.may_be_written(member);
+        };
+        let length = log.bytes.len() as u32;
+        let mut buffer = self.buffers.take(log.bytes.len()).map_err(Fatal::Memory)?;
+        buffer.content(log.bytes.len()).copy_from_slice(&log.bytes);
+        let what = Io::WriteThrough { offset: start + log.at, length, buffer };
+        self.log_io(&device, what, TAG_LOG | member as u64)
+    }
+
+    fn log_io(&mut self, device: &Arc<MemberDevice>, what: Io, tag: u64) -> Result<(), Fatal> {
+        if device.in_memory {
+            let finished = at_once(device.file(), what, tag);
+            self.at_once.push_back(finished);
+            return Ok(());
+        }
+        let file: trimtab_uring::Watched = Arc::<MemberDevice>::clone(device);
+        Ok(self.ring.push(&file, what, tag)?)
+    }
+
+    fn may_be_written(&mut self, member: usize) -> Result<(), Fatal> {
+        let parts = self.logs.as_mut().map(|logs| logs.logged(member)).unwrap_or_default();
+        parts.into_iter().for_each(|part| self.planner.computed(self.now, part));
+        Ok(())
+    }
+
+    /// A log has been written, or a flush behind its stripes has been answered.
+    pub(super) fn log_done(&mut self, finished: Finished) -> Result<(), Fatal> {
+        let member = (finished.tag & u64::from(u8::MAX)) as usize;
+        if let Some(buffer) = finished.buffer {
+            self.buffers.give(buffer);
+        }
+        if finished.tag & TAG_LOG != 0 {
+            if let Err(errno) = finished.outcome {
+                self.fail(member, format!("its partial parity log cannot be written: {errno}"));
+            }
+            return self.may_be_written(member);
+        }
+        debug_assert!(finished.tag & TAG_FLUSH != 0);
+        if let Some(logs) = &mut self.logs {
+            logs.flushed(member);
+        }
+        self.log_next(member)
+    }
+
+    /// A part is over: the next log of its member waits for it.
+    pub(super) fn logged_part_done(&mut self, part: u32) -> Result<(), Fatal> {
+        let ended = self.logs.as_mut().and_then(|logs| logs.part_done(part));
+        let Some(member) = ended else { return Ok(()) };
+        // A flush that fails is told when a program, or the metadata, flush.
+        let devices = self.members().iter().filter(|slot| slot.state.is_used());
+        let devices = devices.filter_map(|slot| slot.device.clone());
+        let volatile: Vec<_> = devices.filter(|device| device.is_volatile).collect();
+        if let Some(logs) = &mut self.logs {
+            logs.flushing(member, volatile.len());
+        }
+        for device in volatile {
+            self.log_io(&device, Io::Flush, TAG_FLUSH | member as u64)?;
+        }
+        self.log_next(member)
+    }
+}

@@ -111,7 +111,7 @@ fn latencies_behind_a_sorted_queue_are_foretold() {
         let (mut now, mut right, mut reads, mut queued) = (Nanos::ZERO, 0, 0, 0);
         for id in 0..2000 {
             // Bursts of up to seven.
-            let gap = if mix64(id) % 7 == 0 { 60_000_000 } else { 100_000 };
+            let gap = if mix64(id).is_multiple_of(7) { 60_000_000 } else { 100_000 };
             now += Nanos(gap + mix64(id + 1) % gap);
             predicted.advance(now);
             let ended: Vec<_> = predicted.ended().collect();

@@ -127,7 +127,8 @@ impl Engine {
     /// The members' devices, by role.
     pub(crate) fn member_paths(&self) -> Vec<Option<PathBuf>> {
         let path = |slot: &Slot| slot.device.as_ref().map(|device| device.path.clone());
-        self.slots.iter().map(path).collect()
+        // Spares and replacements are behind the members.
+        self.slots[..self.layout.members()].iter().map(path).collect()
     }
 
     /// Begins to compare all stripes.

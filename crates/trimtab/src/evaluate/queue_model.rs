@@ -14,7 +14,7 @@ use crate::profile;
 pub(super) fn disk(name_or_file: &str) -> Result<DiskProfile> {
     match profile::find_any(name_or_file)? {
         DriveProfile::Disk(disk) => Ok(disk),
-        DriveProfile::Flash(_) => return Err(BadInput(format!(
+        DriveProfile::Flash(_) => Err(BadInput(format!(
             "--disk {name_or_file}: a profile of flash, whose queue models need to know where its \
              data are, which no recording tells; give a disk's (trimtab profile list)"
         ))

@@ -1,56 +1,15 @@
 //! A disk's device queue: when the request that is sent next will be served.
 
+mod order;
+mod plan;
+
 use trimtab_io::Nanos;
 
 use super::disk_times::{Served, ServiceTime, Start};
 use super::reordering::Reordering;
 use super::slots::Slots;
 use crate::predictor::Ticket;
-
-/// The order in which a disk serves its device queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QueueOrder {
-    /// First come, first served.
-    Fifo,
-    /// Shortest seek first among this many requests at most (MittOS, §4.9); those beyond wait in
-    /// the dispatch queue, first come, first served.
-    Sstf {
-        /// The device queue's depth.
-        depth: usize,
-    },
-    /// The shortest time to the first sector first, among as many: NCQ.
-    Ncq {
-        /// The device queue's depth.
-        depth: usize,
-        /// A request that has waited on the disk for so long goes first.
-        starvation: Nanos,
-    },
-}
-
-impl QueueOrder {
-    /// How many requests are sorted; `None`: they are served as they come.
-    const fn depth(self) -> Option<usize> {
-        match self {
-            Self::Fifo => None,
-            Self::Sstf { depth } | Self::Ncq { depth, .. } => Some(depth),
-        }
-    }
-}
-
-/// Terms of a disk's expected latency. For experiments: each can be left out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DiskPrecision {
-    /// Completions correct the next free time (T_diff; MittOS, §4.2.1).
-    pub feedback: bool,
-    /// Requests take longer the larger they are. Without it each counts as one of 4 KiB.
-    pub sizes: bool,
-}
-
-impl Default for DiskPrecision {
-    fn default() -> Self {
-        Self { feedback: true, sizes: true }
-    }
-}
+pub use order::{DiskPrecision, QueueOrder};
 
 /// Of a request that waits outside the device queue.
 const NOT_YET: Nanos = Nanos(u64::MAX);
@@ -61,7 +20,7 @@ struct Io {
     request: Served,
     /// When it entered the device queue. Without one it enters when the disk is free.
     entered: Nanos,
-    /// Predicted service time: after the one before it, or, in SSTF order, after the one that was
+    /// Predicted service time: after the one before it, or, if the disk sorts, after the one that was
     /// sent before it.
     time: Nanos,
     /// The same as it was when the request was sent.
@@ -75,7 +34,7 @@ impl Io {
     }
 }
 
-/// A request that was served, in the plan of an SSTF queue.
+/// A request that was served, in the plan of a queue that sorts.
 #[derive(Clone, Copy, Debug)]
 struct Step {
     /// Where the arm then is, and what the next request costs from there ([`DeviceQueue::cost`]);
@@ -101,7 +60,7 @@ pub(super) struct DeviceQueue<S> {
     /// The end of the request that was sent last, and of the one that completed last.
     sent_end: u64,
     head: u64,
-    /// In SSTF order: the one in service with its predicted time, and the rest of the device
+    /// If it sorts: the one in service with its predicted time, and the rest of the device
     /// queue by offset.
     serving: Option<(Ticket, Nanos)>,
     sorted: Vec<(u64, Ticket)>,
@@ -209,20 +168,6 @@ impl<S: ServiceTime> DeviceQueue<S> {
         begin.since(now) + self.time(Start::at(begin), self.sent_end, request)
     }
 
-    /// What the next request is chosen by, if the arm is at `head`.
-    #[inline]
-    fn cost(&self, start: Start, head: u64, request: &Served) -> u64 {
-        match self.order {
-            QueueOrder::Fifo => 0,
-            QueueOrder::Sstf { .. } => request.offset.abs_diff(head),
-            QueueOrder::Ncq { .. } => {
-                // To the first sector: what follows does not count.
-                let first = Served { length: 512, ..*request };
-                self.times.expected_from(start, head, &first).0
-            }
-        }
-    }
-
     /// The same of a disk that sorts: the request is served at the first step from `entered` on at
     /// which it costs less than the next one.
     fn expected_in_order(&self, now: Nanos, request: &Served, entered: usize) -> Nanos {
@@ -238,81 +183,6 @@ impl<S: ServiceTime> DeviceQueue<S> {
         let mut steps = self.steps.iter().skip(entered);
         let Some(step) = steps.find(is_next) else { return first.end.since(now) };
         start(step).begin.since(now) + self.time(start(step), step.head, request)
-    }
-
-    /// Plans the order of service from the current request on.
-    fn plan(&mut self) {
-        self.steps.clear();
-        let Some((current, time)) = self.serving else { return };
-        let Some(current) = self.ios.get(current) else { return };
-        let (head, end) = (current.request.end(), self.began + time);
-        match self.order {
-            QueueOrder::Ncq { starvation, .. } => self.plan_by_time(head, end, starvation),
-            _ => self.plan_by_distance(head, end),
-        }
-    }
-
-    /// The arm's next request is the nearest on its left or on its right, so that one step along
-    /// the sorted queue is taken for each.
-    fn plan_by_distance(&mut self, mut head: u64, mut end: Nanos) {
-        let mut right = self.sorted.partition_point(|&(offset, _)| offset < head);
-        let mut left = right;
-        loop {
-            let before = left.checked_sub(1).and_then(|left| self.sorted.get(left));
-            let after = self.sorted.get(right);
-            let distance = |at: Option<&(u64, Ticket)>| {
-                at.map_or(u64::MAX, |&(offset, _)| offset.abs_diff(head))
-            };
-            let least = distance(before).min(distance(after));
-            self.steps.push(Step { head, least, end });
-            let next = if before.is_some() && distance(before) == least {
-                left -= 1;
-                before
-            } else {
-                right += 1;
-                after
-            };
-            let Some(io) = next.and_then(|&(_, ticket)| self.ios.get(ticket)) else { return };
-            end += self.time(io.start(end), head, &io.request);
-            head = io.request.end();
-        }
-    }
-
-    /// The angle changes while the arm moves, so that all that are left are compared at each step.
-    fn plan_by_time(&mut self, mut head: u64, mut end: Nanos, starvation: Nanos) {
-        let mut unplanned = std::mem::take(&mut self.unplanned);
-        let ios = self.sorted.iter().filter_map(|&(_, ticket)| self.ios.get(ticket));
-        unplanned.clear();
-        unplanned.extend(ios.map(|io| (io.entered, io.request)));
-        loop {
-            let next = self.next_by_time(unplanned.iter().copied(), end, head, starvation);
-            self.steps.push(Step { head, least: next.map_or(u64::MAX, |(_, cost)| cost), end });
-            let Some((at, _)) = next else { break };
-            let (entered, request) = unplanned.swap_remove(at);
-            end += self.time(Start { entered: entered.min(end), begin: end }, head, &request);
-            head = request.end();
-        }
-        self.unplanned = unplanned;
-    }
-
-    /// Which of these, with the times at which they entered, the arm goes to if it is free at
-    /// `begin`, and what that costs: no other one costs less than one that has waited too long.
-    fn next_by_time(
-        &self,
-        waiting: impl Iterator<Item = (Nanos, Served)> + Clone,
-        begin: Nanos,
-        head: u64,
-        starvation: Nanos,
-    ) -> Option<(usize, u64)> {
-        let entered = waiting.clone().map(|(entered, _)| entered).enumerate();
-        let (oldest, since) = entered.min_by_key(|&(_, entered)| entered)?;
-        if begin.since(since) >= starvation {
-            return Some((oldest, 0));
-        }
-        let cost = |(entered, request): (Nanos, Served)| {
-            self.cost(Start { entered: entered.min(begin), begin }, head, &request)
-        };
-        waiting.map(cost).enumerate().min_by_key(|&(_, cost)| cost)
     }
 
     pub(super) fn sent(&mut self, now: Nanos, request: &Served) -> Ticket {
@@ -377,20 +247,6 @@ impl<S: ServiceTime> DeviceQueue<S> {
             self.serve(ticket);
         }
         self.refill();
-    }
-
-    /// The place in the sorted queue of the request that the arm goes to now.
-    fn nearest(&self) -> Option<usize> {
-        if let QueueOrder::Ncq { starvation, .. } = self.order {
-            // Each that is in the sorted queue is in flight.
-            let ios = self.sorted.iter().filter_map(|&(_, ticket)| self.ios.get(ticket));
-            let waiting = ios.map(|io| (io.entered, io.request));
-            return Some(self.next_by_time(waiting, self.began, self.head, starvation)?.0);
-        }
-        let after = self.sorted.partition_point(|&(offset, _)| offset < self.head);
-        let near = [after.checked_sub(1), Some(after)].into_iter().flatten();
-        let near = near.filter(|&at| at < self.sorted.len());
-        near.min_by_key(|&at| self.sorted[at].0.abs_diff(self.head))
     }
 
     /// The oldest request of the dispatch queue enters the device queue.

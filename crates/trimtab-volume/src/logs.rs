@@ -127,7 +127,7 @@ impl Logs {
             logs.parts.extend(logs.waiting.pop_front().map(|(part, _)| part));
         }
         let bytes = log.to_bytes();
-        // Linux 6.1 reads a header behind the newest log, and does not find that log if there is no room
+        // Linux 6.1 reads a header behind the newest log, and seems not to find that log if there is no room
         // for one.
         let next_header = logs.next_at + (bytes.len() + PPL_HEADER_BYTES) as u64;
         let at = if is_multiple && next_header < area { logs.next_at } else { 0 };

@@ -32,7 +32,7 @@ struct Asking(Mutex<Option<Advice>>);
 impl Trainer for Asking {
     fn inflections(
         &self,
-        recordings: &[Vec<Record>],
+        recordings: &[&[Record]],
         seed: u64,
     ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let recorded: Vec<Vec<Recorded>> = recordings

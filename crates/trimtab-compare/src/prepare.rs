@@ -256,7 +256,7 @@ impl Preparation<'_> {
     fn inflections(&self, recordings: &[Vec<Record>]) -> Result<Vec<Option<SlowThreshold>>, Error> {
         let mut all = vec![None; recordings.len()];
         for group in &self.comparison.groups {
-            let found = self.trainer.inflections(&of(&group.drives, recordings), self.seed);
+            let found = self.trainer.inflections(&parts(&group.drives, recordings), self.seed);
             for (&drive, slow_from) in group.drives.iter().zip(found.map_err(Error::Inflections)?) {
                 all[drive] = slow_from;
             }
@@ -280,7 +280,7 @@ impl Preparation<'_> {
             let seed = derived_seed(seed, number as u64);
             // What others hold does not matter.
             let group = &comparison.group_of(number).drives;
-            let (recordings, inflections) = (of(group, recordings), of(group, inflections));
+            let (recordings, inflections) = (parts(group, recordings), of(group, inflections));
             let (recordings, inflections) = (&recordings[..], &inflections[..]);
             let drive = group.iter().position(|&other| other == number).unwrap_or_default();
             let inputs =
@@ -297,6 +297,11 @@ impl Preparation<'_> {
         });
         all.collect()
     }
+}
+
+/// The recordings of these drives.
+fn parts<'a>(drives: &[usize], recordings: &'a [Vec<Record>]) -> Vec<&'a [Record]> {
+    drives.iter().map(|&drive| recordings[drive].as_slice()).collect()
 }
 
 /// The entries of these drives.

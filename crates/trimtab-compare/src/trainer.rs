@@ -23,7 +23,7 @@ pub trait Trainer: Sync {
     /// A drive has completed no read.
     fn inflections(
         &self,
-        recordings: &[Vec<Record>],
+        recordings: &[&[Record]],
         seed: u64,
     ) -> Result<Vec<Option<SlowThreshold>>, TrainError>;
 
@@ -42,8 +42,8 @@ pub struct TrainingInputs<'a> {
     pub predictor: &'a str,
     /// The number of its drive, from 0.
     pub drive: usize,
-    /// The recordings of all drives.
-    pub recordings: &'a [Vec<Record>],
+    /// The recordings of all drives with the same blocks.
+    pub recordings: &'a [&'a [Record]],
     /// What [`Trainer::inflections`] has found in them.
     pub inflections: &'a [Option<SlowThreshold>],
     /// The rule by which `trimtab` is trained. The others are trained as they were published,

@@ -51,10 +51,10 @@ struct Simple {
 impl Trainer for Simple {
     fn inflections(
         &self,
-        recordings: &[Vec<Record>],
+        recordings: &[&[Record]],
         _: u64,
     ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
-        let p90 = |records: &Vec<Record>| {
+        let p90 = |records: &&[Record]| {
             let mut reads = LatencyHistogram::new();
             let completed = records.iter().filter(|record| record.op == Op::Read);
             reads.extend(completed.filter_map(Record::response_time));

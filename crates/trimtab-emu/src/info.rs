@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use trimtab_device::FaultError;
-use trimtab_serve::{DeviceInfo, Error, Status};
+use trimtab_serve::{DeviceInfo, DeviceKind, Error, Status};
 
 /// The drives' directories on this machine (or of one test).
 pub type RunDirectory = trimtab_serve::RunDirectory<DriveInfo>;
@@ -36,9 +36,7 @@ pub struct DriveInfo {
 }
 
 impl DeviceInfo for DriveInfo {
-    const NOUN: &'static str = "drive";
-    const DIRECTORY: &'static str = "drives";
-    const END: &'static str = "remove";
+    const KIND: DeviceKind = DeviceKind::DRIVE;
 
     fn name(&self) -> &str {
         &self.name

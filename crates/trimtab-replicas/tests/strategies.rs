@@ -72,18 +72,7 @@ fn queue() -> Model {
         parallel: 1,
         deadline_ns: 5_000_000,
     };
-    let provenance = Provenance {
-        trace: "none".to_owned(),
-        fingerprint: "none".to_owned(),
-        reads: 0,
-        slow: 0,
-        until: Nanos::ZERO,
-        inflection_percentile: None,
-        false_submit_rate: None,
-        cost: None,
-        seed: 0,
-        fit: None,
-    };
+    let provenance = Provenance::untrained("none".to_owned());
     let label = Label::Threshold { latency: Nanos(times.deadline_ns) };
     Model::new(Trained::MittState(times), LabelRule::P95, label, provenance)
 }

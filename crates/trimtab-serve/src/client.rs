@@ -88,7 +88,7 @@ impl<I: DeviceInfo> Client<I> {
         match backing {
             Some(backing) if is_ours(backing.file_system) => Ok(device),
             _ => {
-                let (noun, name) = (I::NOUN, self.info.name());
+                let (noun, name) = (I::KIND.noun, self.info.name());
                 Err(Error::Failed(format!("{shown} is not the {noun} `{name}` any more")))
             }
         }
@@ -103,7 +103,7 @@ impl<I: DeviceInfo> Client<I> {
         command: &impl Serialize,
         limit: Duration,
     ) -> Result<R, Error> {
-        let failed = || Error::system(format!("ask {} `{}`", I::NOUN, self.info.name()));
+        let failed = || Error::system(format!("ask {} `{}`", I::KIND.noun, self.info.name()));
         let wait = ReplyWait { device: self, begun: Instant::now(), limit };
         let path = self.run_directory.device_directory(self.info.name()).control();
         let mut stream = wait.connect(&path)?;
@@ -121,7 +121,7 @@ impl<I: DeviceInfo> Client<I> {
     pub fn unexpected_reply(&self) -> Error {
         Error::Failed(format!(
             "{} `{}` sent an unexpected reply: is it of this version?",
-            I::NOUN,
+            I::KIND.noun,
             self.info.name()
         ))
     }
@@ -129,7 +129,7 @@ impl<I: DeviceInfo> Client<I> {
 
 fn killed<I: DeviceInfo>(name: &str) -> Error {
     let what = "its server was killed; clean up with";
-    Error::Failed(format!("`{name}`: {what} `trimtab {} {} {name}`", I::NOUN, I::END))
+    Error::Failed(format!("`{name}`: {what} `trimtab {} {} {name}`", I::KIND.noun, I::KIND.end))
 }
 
 /// A wait for a device's server, which may be unable to answer.
@@ -159,8 +159,8 @@ impl<I: DeviceInfo> ReplyWait<'_, I> {
                 Err(Error::NoAnswer(format!(
                     "{0} `{name}` does not answer (its process {pid} is stopped): continue it \
                      with `kill -CONT {pid}`, or end it with `trimtab {0} {1} --force {name}`",
-                    I::NOUN,
-                    I::END
+                    I::KIND.noun,
+                    I::KIND.end
                 )))
             }
             Condition::Dying => Err(killed::<I>(name)),
@@ -175,13 +175,13 @@ impl<I: DeviceInfo> ReplyWait<'_, I> {
         Error::NoAnswer(format!(
             "{0} `{name}` does not answer within {limit} s (its process {pid} is {is}): wait, or \
              end it with `trimtab {0} {1} --force {name}`",
-            I::NOUN,
-            I::END
+            I::KIND.noun,
+            I::KIND.end
         ))
     }
 
     fn failed(&self) -> impl FnOnce(io::Error) -> Error {
-        Error::system(format!("ask {} `{}`", I::NOUN, self.device.info.name()))
+        Error::system(format!("ask {} `{}`", I::KIND.noun, self.device.info.name()))
     }
 
     /// Connects. Waits while the socket's backlog is full.

@@ -48,4 +48,4 @@ pub use predictable::{
 };
 pub use protect::{available_memory, serve_io};
 pub use reads::{Aligned, Pace, READ_BYTES, Timings, open, read_serially, set_timer_slack};
-pub use run_directory::{DeviceInfo, RunDirectory, Status, check_name};
+pub use run_directory::{DeviceInfo, DeviceKind, RunDirectory, Status, check_name};

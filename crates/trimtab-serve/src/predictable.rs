@@ -25,7 +25,7 @@ pub use flags::{Announced, Flag, FlagTable};
 
 use super::client::Client;
 use super::error::Error;
-use super::run_directory::{DeviceInfo, RunDirectory, Status};
+use super::run_directory::{DeviceInfo, DeviceKind, RunDirectory, Status};
 
 /// A command of an array to a drive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,9 +89,7 @@ struct DriveFound {
 }
 
 impl DeviceInfo for DriveFound {
-    const NOUN: &'static str = "drive";
-    const DIRECTORY: &'static str = "drives";
-    const END: &'static str = "remove";
+    const KIND: DeviceKind = DeviceKind::DRIVE;
 
     fn name(&self) -> &str {
         &self.name

@@ -30,14 +30,28 @@ use super::directory::{Claimed, DeviceDirectory};
 use super::error::Error;
 use super::holder::{Condition, Holder};
 
-/// A kind of device, by what is known of each: its description, in `info.json`.
-pub trait DeviceInfo: Clone + Serialize + DeserializeOwned {
-    /// What a device is, in messages: `drive`. It is the command of its kind too.
-    const NOUN: &'static str;
+/// A kind of device that a process serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceKind {
+    /// What a device is, in messages. It is the command of its kind too.
+    pub noun: &'static str,
     /// The directory of all of them, in the run directory.
-    const DIRECTORY: &'static str;
+    pub directory: &'static str,
     /// The verb of the command that ends one, and removes what a killed server has left.
-    const END: &'static str;
+    pub end: &'static str,
+}
+
+impl DeviceKind {
+    /// Emulated drives.
+    pub const DRIVE: Self = Self { noun: "drive", directory: "drives", end: "remove" };
+    /// Arrays.
+    pub const ARRAY: Self = Self { noun: "array", directory: "arrays", end: "stop" };
+}
+
+/// What is known of each device of a kind: its description, in `info.json`.
+pub trait DeviceInfo: Clone + Serialize + DeserializeOwned {
+    /// Which kind.
+    const KIND: DeviceKind;
 
     /// Its name.
     fn name(&self) -> &str;
@@ -90,7 +104,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
     /// `$TRIMTAB_RUN`, or `/run/trimtab`.
     #[must_use]
     pub fn from_environment() -> Self {
-        Self { devices: run_directory().join(I::DIRECTORY), kind: PhantomData }
+        Self { devices: run_directory().join(I::KIND.directory), kind: PhantomData }
     }
 
     /// Checks that devices' directories can be made here.
@@ -137,7 +151,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
     /// # Errors
     /// There is no such device, or this user may not access it.
     pub fn find(&self, name: &str) -> Result<Status<I>, Error> {
-        check_name(I::NOUN, name)?;
+        check_name(I::KIND.noun, name)?;
         let directory = self.device_directory(name);
         let lock = match File::open(directory.lock()) {
             Ok(lock) => lock,
@@ -147,7 +161,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
             // It was killed when only its directory was left.
             Err(_) if directory.is_there() => return Ok(Status::Dead),
             Err(_) => {
-                let why = format!("`{name}`: no such {0} (see `trimtab {0} list`)", I::NOUN);
+                let why = format!("`{name}`: no such {0} (see `trimtab {0} list`)", I::KIND.noun);
                 return Err(Error::BadInput(why));
             }
         };
@@ -171,7 +185,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
     /// # Errors
     /// It exists, or its directory cannot be made.
     pub fn claim(&self, name: &str) -> Result<Claimed, Error> {
-        check_name(I::NOUN, name)?;
+        check_name(I::KIND.noun, name)?;
         let directory = self.device_directory(name);
         let make = |e| Error::system(format!("make {}", self.devices.display()))(e);
         self.make_run_directory().map_err(make)?;
@@ -204,7 +218,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
     /// # Errors
     /// Its process cannot be found or ended, or something cannot be removed.
     pub fn end(&self, name: &str) -> Result<Option<String>, Error> {
-        check_name(I::NOUN, name)?;
+        check_name(I::KIND.noun, name)?;
         match Holder::of(&self.device_directory(name).lock()) {
             Some(holder) => match holder.kill() {
                 Ok(()) | Err(rustix::io::Errno::SRCH) => {}
@@ -227,7 +241,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
     }
 
     pub(crate) fn device_directory(&self, name: &str) -> DeviceDirectory {
-        DeviceDirectory::new(self.devices.join(name), I::NOUN)
+        DeviceDirectory::new(self.devices.join(name), I::KIND.noun)
     }
 }
 

@@ -13,15 +13,14 @@
 //! - **metadata.rs** and keeper.rs: superblocks and write-intent bitmap, and the thread that writes
 //!   them. **regions.rs** says which bits may be cleared.
 //! - **slots.rs** has the devices, and **engine/replace.rs** members that are replaced in use.
-//! - **tasks.rs** and windows.rs: resynchronising, rebuilding, replacing and checking, some stripes at a time,
-//!   with writes to these held back. **examine.rs** is their arithmetic.
+//! - **tasks.rs** and windows.rs: resynchronising, rebuilding, replacing and checking, some stripes
+//!   at a time, with writes to these held back. **examine.rs** is their arithmetic.
 //! - **pace.rs** says how fast that may be, so that programs hardly notice it.
+//! - **logs.rs**, engine/ppl.rs and recover.rs: partial parity logs, which close the write hole of RAID 5.
 //! - **guard.rs** keeps policies from computing where members may differ.
 //! - **predictable.rs** has the help of members' firmware for the policy `ioda`: leases, and flags.
 //! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Mount, loop
 //!   device and run directory are those of `trimtab-serve`.
-//!
-//! - **logs.rs**, engine/ppl.rs and recover.rs: partial parity logs, which close the write hole of RAID 5.
 //!
 //! Otherwise the write hole of RAID 5 and 6 is md's own with a bitmap: if the machine stops while a stripe is
 //! written and a member is lost before the stripe is resynchronised, what the stripe has on that

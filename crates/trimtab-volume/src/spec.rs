@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
 };
-use trimtab_serve::{DeviceInfo, Status};
+use trimtab_serve::{DeviceInfo, DeviceKind, Status};
 
 /// The arrays' directories on this machine (or of one test).
 pub type RunDirectory = trimtab_serve::RunDirectory<ArrayInfo>;
@@ -161,9 +161,7 @@ pub struct ArrayInfo {
 }
 
 impl DeviceInfo for ArrayInfo {
-    const NOUN: &'static str = "array";
-    const DIRECTORY: &'static str = "arrays";
-    const END: &'static str = "stop";
+    const KIND: DeviceKind = DeviceKind::ARRAY;
 
     fn name(&self) -> &str {
         &self.name

@@ -38,7 +38,7 @@ struct Simply;
 impl Trainer for Simply {
     fn inflections(
         &self,
-        recordings: &[Vec<Record>],
+        recordings: &[&[Record]],
         _: u64,
     ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let slow_from = SlowThreshold { latency: Nanos::from_micros(300), alone: false };

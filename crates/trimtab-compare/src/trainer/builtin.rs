@@ -18,7 +18,7 @@ pub struct BuiltinTrainer;
 impl Trainer for BuiltinTrainer {
     fn inflections(
         &self,
-        recordings: &[Vec<Record>],
+        recordings: &[&[Record]],
         seed: u64,
     ) -> Result<Vec<Option<SlowThreshold>>, TrainError> {
         let latencies = latencies(recordings);
@@ -49,7 +49,7 @@ impl Trainer for BuiltinTrainer {
             .parse()
             .map_err(|error: trimtab_predict::Error| TrainError::Other(error.into()))?;
         let failed = |error: Error| TrainError::Other(error.into());
-        let recorded: Vec<Recorded> = recorded(&inputs.recordings[drive]);
+        let recorded: Vec<Recorded> = recorded(inputs.recordings[drive]);
         let set = TrainingSet::whole(&recorded);
         let sets = std::slice::from_ref(&set);
         let failover = inputs.failover;
@@ -100,7 +100,7 @@ fn label_of(
 }
 
 /// The read latencies of each drive, ascending.
-fn latencies(recordings: &[Vec<Record>]) -> Vec<Vec<Nanos>> {
+fn latencies(recordings: &[&[Record]]) -> Vec<Vec<Nanos>> {
     recordings.iter().map(|records| read_latencies(&recorded(records))).collect()
 }
 

@@ -99,6 +99,25 @@ pub struct Provenance {
     pub fit: Option<FitReference>,
 }
 
+impl Provenance {
+    /// Of a model that was not trained, but made from `source`.
+    #[must_use]
+    pub fn untrained(source: String) -> Self {
+        Self {
+            trace: source,
+            fingerprint: "none".to_owned(),
+            reads: 0,
+            slow: 0,
+            until: Nanos::ZERO,
+            inflection_percentile: None,
+            false_submit_rate: None,
+            cost: None,
+            seed: 0,
+            fit: None,
+        }
+    }
+}
+
 /// What refusing a read costs and gains, by the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -12,9 +12,7 @@ struct Info {
 }
 
 impl DeviceInfo for Info {
-    const NOUN: &'static str = "drive";
-    const DIRECTORY: &'static str = "drives";
-    const END: &'static str = "remove";
+    const KIND: DeviceKind = DeviceKind::DRIVE;
 
     fn name(&self) -> &str {
         &self.name

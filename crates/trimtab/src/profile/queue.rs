@@ -59,18 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         DriveProfile::Flash(flash) => of_flash(flash, args.deadline),
     };
     let files = ModelFiles::create(&args.out)?;
-    let provenance = Provenance {
-        trace: format!("profile {}", profile.name()),
-        fingerprint: "none".to_owned(),
-        reads: 0,
-        slow: 0,
-        until: Nanos::ZERO,
-        inflection_percentile: None,
-        false_submit_rate: None,
-        cost: None,
-        seed: 0,
-        fit: None,
-    };
+    let provenance = Provenance::untrained(format!("profile {}", profile.name()));
     let label = Label::Threshold { latency: args.deadline };
     let model = Model::new(Trained::MittState(times), LabelRule::P95, label, provenance);
     let card = files.commit(&model)?;

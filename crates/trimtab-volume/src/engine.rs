@@ -133,6 +133,9 @@ pub(crate) struct Engine {
     pub(crate) slots: Vec<Slot>,
     pub(crate) metadata: Metadata,
     pub(crate) logs: Option<Logs>,
+    /// By role: the device that got the last log, and those that are flushed behind it.
+    logged_on: Vec<Option<Arc<MemberDevice>>>,
+    flushed_for: Vec<Vec<Arc<MemberDevice>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) planner: Planner,
     pub(crate) figures: Figures,
@@ -201,6 +204,8 @@ impl Engine {
             slots,
             metadata,
             logs,
+            logged_on: vec![None; layout.members()],
+            flushed_for: vec![Vec::new(); layout.members()],
             shared,
             planner,
             figures: Figures::new(),

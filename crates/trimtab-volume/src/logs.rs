@@ -91,6 +91,12 @@ impl Logs {
         })
     }
 
+    /// The member's next log is the first one of its area: of another device, say, of which only
+    /// the first header is looked for.
+    pub(crate) fn restart(&mut self, member: usize) {
+        self.members[member].next_at = 0;
+    }
+
     /// Whether the area has room for the partial parity of a chunk.
     pub(crate) const fn has_room(layout: &Layout, area: u64) -> bool {
         layout.chunk() + PPL_HEADER_BYTES as u64 <= area

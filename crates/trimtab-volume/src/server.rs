@@ -183,11 +183,20 @@ impl Server {
             Command::Remove { member } => self.ask(move |engine| engine.remove_member(&member))?,
             Command::Check { repairs } => self.ask(move |engine| engine.begin_check(repairs))?,
             Command::Set { policy } => {
-                self.lease(policy)?;
-                self.ask(move |engine| {
-                    engine.set_policy(policy);
-                    Ok(())
-                })?;
+                let set = || {
+                    self.ask(move |engine| {
+                        engine.set_policy(policy);
+                        Ok(())
+                    })
+                };
+                // With leases as long as reads are flagged.
+                if policy == PolicyKind::Ioda {
+                    self.lease(policy)?;
+                    set()?;
+                } else {
+                    set()?;
+                    self.lease(policy)?;
+                }
             }
             Command::Add { path, force } => {
                 let (device, uuid) = self.claim_new(&path, force)?;

@@ -106,8 +106,10 @@ impl Engine {
             rebuilt: self.rebuilt_bytes(place).map(|done| (done, self.layout.member_bytes())),
             replacement,
             in_flight: slot.in_flight,
-            helps: (self.policy == PolicyKind::Ioda && slot.device.is_some())
-                .then(|| self.predictable.helps(place)),
+            helps: (self.policy == PolicyKind::Ioda
+                && slot.device.is_some()
+                && place < self.layout.members())
+            .then(|| self.predictable.helps(place)),
             refused: counted.refused,
             read_latency: Latencies::from(&counted.reads),
             write_latency: Latencies::from(&counted.writes),
@@ -126,7 +128,10 @@ impl Engine {
 
     /// The members' devices, by role.
     pub(crate) fn member_paths(&self) -> Vec<Option<PathBuf>> {
-        let path = |slot: &Slot| slot.device.as_ref().map(|device| device.path.clone());
+        let path = |slot: &Slot| {
+            let is_used = matches!(slot.state, SlotState::Active | SlotState::Rebuilding);
+            slot.device.as_ref().filter(|_| is_used).map(|device| device.path.clone())
+        };
         // Spares and replacements are behind the members.
         self.slots[..self.layout.members()].iter().map(path).collect()
     }

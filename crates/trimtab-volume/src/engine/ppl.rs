@@ -41,12 +41,20 @@ impl Engine {
 
     /// Writes a member's next log, if it is time for one.
     fn log_next(&mut self, member: usize) -> Result<(), Fatal> {
-        let Some(log) = self.logs.as_mut().and_then(|logs| logs.next(member)) else {
-            return Ok(());
-        };
         let slot = &self.slots[member];
         let is_usable = matches!(slot.state, SlotState::Active | SlotState::Rebuilding);
         let device = slot.device.clone().filter(|_| is_usable);
+        let Some(logs) = &mut self.logs else { return Ok(()) };
+        let is_same = match (&self.logged_on[member], &device) {
+            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+            (None, None) => true,
+            _ => false,
+        };
+        if !is_same {
+            logs.restart(member);
+        }
+        let Some(log) = logs.next(member) else { return Ok(()) };
+        self.logged_on[member].clone_from(&device);
         let area = self.metadata.superblock(member).and_then(trimtab_md::Superblock::ppl_at);
         let (Some(device), Some((start, _))) = (device, area) else {
             // Its parity is not written either.
@@ -82,12 +90,19 @@ impl Engine {
             self.buffers.give(buffer);
         }
         if finished.tag & TAG_LOG != 0 {
-            if let Err(errno) = finished.outcome {
-                self.fail(member, format!("its partial parity log cannot be written: {errno}"));
+            if let (Err(errno), Some(device)) = (finished.outcome, self.logged_on[member].clone()) {
+                let why = format!("its partial parity log cannot be written: {errno}");
+                self.fail_device(&device, why);
             }
             return self.may_be_written(member);
         }
         debug_assert!(finished.tag & TAG_FLUSH != 0);
+        let number = (finished.tag >> 8) as usize & usize::from(u8::MAX);
+        let device = self.flushed_for[member].get(number).cloned();
+        if let (Err(errno), Some(device)) = (finished.outcome, device) {
+            // What the next log overwrites may not be there.
+            self.fail_device(&device, format!("it cannot flush behind a log: {errno}"));
+        }
         if let Some(logs) = &mut self.logs {
             logs.flushed(member);
         }
@@ -98,15 +113,15 @@ impl Engine {
     pub(super) fn logged_part_done(&mut self, part: u32) -> Result<(), Fatal> {
         let ended = self.logs.as_mut().and_then(|logs| logs.part_done(part));
         let Some(member) = ended else { return Ok(()) };
-        // A flush that fails is told when a program, or the metadata, flush.
         let devices = self.members().iter().filter(|slot| slot.state.is_used());
         let devices = devices.filter_map(|slot| slot.device.clone());
         let volatile: Vec<_> = devices.filter(|device| device.is_volatile).collect();
         if let Some(logs) = &mut self.logs {
             logs.flushing(member, volatile.len());
         }
-        for device in volatile {
-            self.log_io(&device, Io::Flush, TAG_FLUSH | member as u64)?;
+        self.flushed_for[member].clone_from(&volatile);
+        for (number, device) in (0..).zip(volatile) {
+            self.log_io(&device, Io::Flush, TAG_FLUSH | number << 8 | member as u64)?;
         }
         self.log_next(member)
     }

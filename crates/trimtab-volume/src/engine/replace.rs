@@ -50,6 +50,11 @@ impl Engine {
             let level = self.layout.level();
             return Err(Error::BadInput(format!("{level} cannot take members in")));
         }
+        if self.logs.is_some() {
+            let why = "with partial parity logs no member is replaced while it is used; have a \
+                       spare, and fail the member (`trimtab array add`, `fail`)";
+            return Err(Error::BadInput(why.to_owned()));
+        }
         if self.has_failed() {
             return Err(Error::Failed("too many members have failed".to_owned()));
         }

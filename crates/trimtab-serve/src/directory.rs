@@ -18,8 +18,11 @@ use super::{fuse, fusectl, helper, loopdev};
 
 const INFO: WholeFile = WholeFile::json("a device's info");
 
-/// A process that only checks whether a device lives holds its lock for much less than this.
-const STATUS_CHECK: Duration = Duration::from_millis(100);
+/// How long other processes' status checks, and the removal of the directory by its previous
+/// holder, may stand in the way. Both take microseconds, on a stalled machine seconds.
+const PASSING_TIMEOUT: Duration = Duration::from_secs(10);
+/// A server that ends has released its lock within this.
+const RELEASE_TIMEOUT: Duration = Duration::from_millis(100);
 /// A killed server has released everything within this, unless it hangs in the kernel.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(1);
 /// The same after its connection was aborted; freeing much memory takes long.
@@ -99,8 +102,9 @@ impl DeviceDirectory {
         Ok(Claimed { directory: self, _lock: lock })
     }
 
-    /// Takes the device's lock. Waits for processes that only check whether the device lives, and for
-    /// a killed server that hangs; both hold the lock without being a running server.
+    /// Takes the device's lock. Waits for processes that only check whether the device lives (they
+    /// share the lock), and for a killed server that hangs; both hold the lock without being a
+    /// running server.
     fn take_lock(&self) -> Result<File, Error> {
         let make = |e| Error::system(format!("make {}", self.directory.display()))(e);
         let begun = Instant::now();
@@ -116,7 +120,9 @@ impl DeviceDirectory {
             let lock = match lock.open(self.lock()) {
                 Ok(lock) => lock,
                 // The previous holder has just removed its directory.
-                Err(e) if e.kind() == io::ErrorKind::NotFound && begun.elapsed() < STATUS_CHECK => {
+                Err(e)
+                    if e.kind() == io::ErrorKind::NotFound && begun.elapsed() < PASSING_TIMEOUT =>
+                {
                     continue;
                 }
                 Err(e) => return Err(make(e)),
@@ -128,9 +134,15 @@ impl DeviceDirectory {
                 continue;
             }
             let waited = begun.elapsed();
+            let is_shared = rustix::fs::flock(&lock, FlockOperation::NonBlockingLockShared).is_ok();
+            drop(lock);
+            if is_shared && waited < PASSING_TIMEOUT {
+                std::thread::sleep(Duration::from_millis(1));
+                continue;
+            }
             let holder = Holder::of(&self.lock());
             match holder.filter(|holder| holder.condition() == Condition::Dying) {
-                None if waited > STATUS_CHECK => {
+                None if waited > RELEASE_TIMEOUT => {
                     let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
                     let why = format!("`{name}`: the {} already exists", self.noun);
                     return Err(Error::BadInput(why));

@@ -102,9 +102,15 @@ fn foreground_drive_ends_on_a_signal() {
     let Some(bench) = Bench::new(&[]) else { return };
     let args = ["create", "fore", "--profile", "small.toml", "--size", "64M", "--foreground"];
     for signal in [Signal::INT, Signal::TERM] {
-        let mut child = bench.command(&args).stderr(Stdio::null()).stdout(Stdio::null()).spawn();
+        let log = bench.path("fore.log");
+        let said = fs::File::create(&log).unwrap();
+        let mut child = bench.command(&args).stderr(said).stdout(Stdio::null()).spawn();
         let child = child.as_mut().expect("trimtab runs");
-        wait_until("the drive runs", || bench.drive(&["stat", "fore"]).status.success());
+        wait_until("the drive runs", || {
+            let ended = child.try_wait().unwrap();
+            assert_eq!(ended, None, "{}", fs::read_to_string(&log).unwrap());
+            bench.drive(&["stat", "fore"]).status.success()
+        });
         kill_process(Pid::from_child(child), signal).unwrap();
         assert!(child.wait().unwrap().success());
         assert!(bench.traces().is_empty(), "{:?}", bench.traces());

@@ -60,7 +60,8 @@ fn status_check_does_not_prevent_a_claim() {
     let shared = File::create(directory.lock()).unwrap();
     rustix::fs::flock(&shared, FlockOperation::NonBlockingLockShared).unwrap();
     let reader = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(10));
+        // As long as on a stalled machine.
+        std::thread::sleep(Duration::from_millis(500));
         drop(shared);
     });
     let claimed = run_directory.claim("a").unwrap();

@@ -166,3 +166,22 @@ fn scenarios_of_the_experiments_are_valid() {
     }
     assert!(count >= 10, "{count}");
 }
+
+/// Each read of a request is for a drive of its own: where one leaves it, it meets another's.
+#[test]
+fn reads_of_almost_all_drives_at_once_stay_where_they_are() {
+    let settings = [
+        "strategies = ['base', 'c3', 'trimtab']",
+        "phase_one = { duration_s = 30 }",
+        "phase_two = { duration_s = 300 }",
+        "parallel = 18",
+        "workload = [{ name = 'w', capacity_gb = 100, read_share = 1, \
+         arrivals = { kind = 'poisson', iops = 8 }, offsets = { kind = 'uniform' }, \
+         sizes = [{ bytes = 1048576, weight = 1 }] }]",
+        "device = [{ count = 20, profile = 'disk-7200', scheduler = { kind = 'cfq' } }]",
+    ];
+    let report = run(STORE, &settings);
+    let mean = |row| ms(&report, row, "mean_ns");
+    assert!(mean("c3") > 1.3 * mean("base"), "{} {}", mean("c3"), mean("base"));
+    assert!(mean("trimtab") < 1.1 * mean("base"), "{} {}", mean("trimtab"), mean("base"));
+}

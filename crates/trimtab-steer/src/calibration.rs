@@ -136,7 +136,7 @@ impl Calibration {
     }
 
     /// By how much each request in flight lengthens the median latency, ns.
-    fn slope(&self, in_flight: u32) -> f64 {
+    pub(crate) fn slope(&self, in_flight: u32) -> f64 {
         let at = depth(in_flight);
         let median = |at: usize| {
             let depth = self.depths.get(at).filter(|depth| depth.reads >= LEAST_READS);

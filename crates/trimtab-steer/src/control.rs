@@ -6,11 +6,12 @@
 //! such a control pair costs an extra I/O, never a tail. Each pair compares two latencies of one
 //! read, from its arrival, the costs of deciding and of failing over included. A paired difference
 //! has far less variance than the difference of two groups of reads. What pairs do not see is
-//! subtracted: the forecasts of the reads that stay, and a toll for the reads that are delayed.
+//! subtracted: the forecasts of the reads that stay, and a toll for the reads that are delayed
+//! ([`Externality`](crate::externality::Externality)).
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
 //! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
-//! [`LOSS`] times the root mean square of the differences: a cumulative sum test (Page, 1954). It
+//! [`LOSS`](crate::contest::LOSS) times the root mean square of the differences: a cumulative sum test (Page, 1954). It
 //! is at most that of the longest difference that counts, which is assumed at first. So rare
 //! but large gains outweigh frequent small losses, and a regime that changes is noticed after a
 //! bounded loss however long it was good before. What is lost goes on being explored by a small
@@ -28,40 +29,27 @@
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
 //!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`], or
 //!   more if pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`].
-//! - While all contests are lost, one read in [`EXPLORED`] or fewer is forecast (one in
-//!   [`EXPLORED_MOST`] after surprising latencies), and costs an extra I/O where it would be
+//! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
+//!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
 //!   explored half as often as before, and takes twice the gain to be won again.
 //!
-//! The bound is one of the reads that are moved. That they delay others on the replicas that they
-//! move to is seen only as far as the pairs of those others see it.
+//! The bound is one of the reads that are moved. That they delay others is measured beside the pairs,
+//! by how many reads come after them, and charged as the toll. It is an estimate: latencies that
+//! grow with the queue in another way than medians do are not in it, nor is that a user may wait for
+//! the slowest of several reads.
 
 use trimtab_io::{Nanos, RequestId, mix64};
 
+use crate::contest::{Contest, EXPLORED};
 use crate::control_figures::{ControlFigures, Measured};
 use crate::replica::{MOST_DRIVES, Replica};
 
-/// Differences, in units of the longest that counts, that must be lost to lose a contest, and
-/// gained to win it again.
-const LOSS: f64 = 9.0;
-const GAIN: f64 = 1.0;
 /// What the longest difference keeps with each pair.
 const SCALE_KEPT: f64 = 0.98;
-/// What the sum of squared differences keeps with each pair, and the pairs of the longest
-/// difference that are assumed before any is known.
-const SQUARES_KEPT: f64 = 0.99;
-const ASSUMED_LONG: f64 = 3.0;
-/// Contests that are lost need so many pairs to be won again.
-const LEAST_PAIRS: u32 = 2;
 /// One read on which the alternatives differ in so many is a pair.
 const SHARE: u64 = 4;
-/// One read in so many is explored while a contest is lost: half as often after each
-/// [`EXPLORATION`] reads without a gain, twice as often after a read that took [`SURPRISE`]
-/// times the usual.
-const EXPLORED: u64 = 16;
-const EXPLORED_MOST: u64 = 4;
-const EXPLORED_LEAST: u64 = 1024;
-const EXPLORATION: u64 = 128;
+/// A read that takes so many times the usual is a surprise.
 const SURPRISE: u64 = 8;
 /// The share of reads that may be pairs in the long run, and pairs that can be saved.
 const PAIRED: f64 = 0.01;
@@ -101,6 +89,8 @@ pub(crate) struct Decision {
     /// The question that the read answers if it is a pair, and the replicas of the first and the
     /// second alternative, one of which is `to`.
     pub(crate) rival: Option<([Replica; 2], Question)>,
+    /// What the pair costs, in usual reads.
+    pub(crate) weight: f64,
 }
 
 /// By which alternative a replica was chosen.
@@ -148,6 +138,8 @@ pub(crate) struct Pair {
     pub(crate) unsent: Nanos,
     /// What half of the reads take less than.
     pub(crate) typical: Nanos,
+    /// What a move costs other reads, ns.
+    pub(crate) toll: f64,
     /// The latency of either side, once known.
     pub(crate) took: [Option<Nanos>; 2],
 }
@@ -191,7 +183,9 @@ impl ControlGroup {
     /// the reads beside it.
     fn unseen_cost(&self, pair: &Pair) -> f64 {
         let inference = self.inference / self.moved.max(LEAST_MOVED);
-        match pair.question {
+        let toll = |side: Replica| if side == pair.primary { 0.0 } else { pair.toll };
+        let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
+        toll + match pair.question {
             Question::Refused | Question::Forecast => inference,
             Question::Ranked => inference + TOLL * pair.typical.0 as f64,
             Question::Queue => 0.0,
@@ -200,13 +194,15 @@ impl ControlGroup {
 
     /// Decides on a read with this primary replica: `forecast` is where the forecast, if there is
     /// one, says that it should go, and why; `queue` is the replica with the shortest queue, and
-    /// `weight` what a pair of this read costs, in usual reads.
+    /// `weight` what a pair of this read costs, in usual reads, and `rarity` by how much more
+    /// a pair costs whose question is settled.
     pub(crate) fn decide(
         &mut self,
         primary: Replica,
         forecast: Option<(Replica, Question)>,
         queue: Replica,
         weight: f64,
+        rarity: f64,
     ) -> Decision {
         let by_queue = if self.holds(primary, Question::Queue) { queue } else { primary };
         let by_queue = (by_queue, Choice::Queue);
@@ -231,7 +227,7 @@ impl ControlGroup {
         };
         let count = candidates.iter().filter(|candidate| differs(candidate)).count() as u64;
         if count == 0 || self.tokens < weight || self.pairs.len() >= MOST_PAIRS {
-            return Decision { to, by, rival: None };
+            return Decision { to, by, rival: None, weight };
         }
         let which = (self.random() % count) as usize;
         let drawn = candidates.iter().filter(|candidate| differs(candidate)).nth(which);
@@ -245,7 +241,11 @@ impl ControlGroup {
             };
             self.draw(one_in)
         });
-        Decision { to, by, rival }
+        let is_settled =
+            |(_, question): ([Replica; 2], Question)| self.array[question as usize].is_settled();
+        let weight = if rival.is_some_and(is_settled) { weight * rarity } else { weight };
+        let rival = rival.filter(|_| self.tokens >= weight);
+        Decision { to, by, rival, weight }
     }
 
     /// Whether forecasts are followed, if they say to move.
@@ -363,82 +363,10 @@ impl ControlGroup {
     }
 }
 
-/// Whether the first alternative of a question gains anything over the second: a cumulative sum
-/// test in either direction.
-#[derive(Clone, Copy, Debug)]
-struct Contest {
-    /// It does, as far as is known: the first alternative is followed.
-    holds: bool,
-    /// Sum of the differences, less its highest so far while the contest holds (so never above
-    /// zero), or less its lowest (never below).
-    sum: f64,
-    /// Pairs since the contest was lost.
-    pairs: u32,
-    /// One read in so many is explored while it is lost, and how often it was lost before.
-    explored: u64,
-    lost: u32,
-    /// Decaying sums of squared differences and of their number.
-    squares: f64,
-    weight: f64,
-}
-
-impl Contest {
-    /// It holds without evidence: training has seen a gain in its recording.
-    const NEW: Self = Self {
-        holds: true,
-        sum: 0.0,
-        pairs: 0,
-        explored: EXPLORED,
-        lost: 0,
-        squares: 0.0,
-        weight: 0.0,
-    };
-
-    /// Takes the difference of a pair, ns; one of `longest` is as long as they come.
-    fn record(&mut self, gain: f64, longest: f64) {
-        self.sum += gain;
-        self.squares = SQUARES_KEPT * self.squares + gain * gain;
-        self.weight = SQUARES_KEPT * self.weight + 1.0;
-        // Where differences are mostly short, less is lost before it is certain.
-        let squares = self.squares + ASSUMED_LONG * longest * longest;
-        let scale = (squares / (self.weight + ASSUMED_LONG)).sqrt().min(longest);
-        if self.holds {
-            self.sum = self.sum.min(0.0);
-            if self.sum < -LOSS * scale {
-                let explored = (EXPLORED << self.lost.min(6)).min(EXPLORED_LEAST);
-                *self = Self {
-                    holds: false,
-                    sum: 0.0,
-                    pairs: 0,
-                    explored,
-                    lost: self.lost + 1,
-                    ..*self
-                };
-            }
-        } else {
-            self.sum = self.sum.max(0.0);
-            self.pairs += 1;
-            if self.sum > GAIN * scale * f64::from(1 << self.lost.min(10))
-                && self.pairs >= LEAST_PAIRS
-            {
-                *self = Self { holds: true, sum: 0.0, ..*self };
-            } else if u64::from(self.pairs).is_multiple_of(EXPLORATION) {
-                self.explored = (2 * self.explored).min(EXPLORED_LEAST);
-            }
-        }
-    }
-
-    /// A read took surprisingly long.
-    fn surprise(&mut self) {
-        if !self.holds {
-            self.explored = (self.explored / 2).max(EXPLORED_MOST);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contest::LOSS;
 
     const PRIMARY: Replica = Replica(0);
     const OTHER: Replica = Replica(1);
@@ -468,7 +396,7 @@ mod tests {
             served.forecast += 1;
             let wanted = Some((OTHER, Question::Refused));
             // The queues say that it should stay.
-            let decision = control.decide(PRIMARY, wanted, PRIMARY, 1.0);
+            let decision = control.decide(PRIMARY, wanted, PRIMARY, 1.0, 1.0);
             served.moved += u64::from(decision.to == OTHER);
             let Some((sides, question)) = decision.rival else { continue };
             served.pairs += 1;
@@ -484,6 +412,7 @@ mod tests {
                     clip: CLIP,
                     unsent: CLIP,
                     typical: Nanos::ZERO,
+                    toll: 0.0,
                     took: [None; 2],
                 },
             );
@@ -561,6 +490,7 @@ mod tests {
                     clip: CLIP,
                     unsent: CLIP,
                     typical: Nanos::ZERO,
+                    toll: 0.0,
                     took: [None; 2],
                 },
             );

@@ -131,6 +131,7 @@ mod tests {
                 clip: CLIP,
                 unsent: CLIP,
                 typical: Nanos::ZERO,
+                toll: 0.0,
                 took: [None; 2],
             },
         );

@@ -89,11 +89,13 @@
 
 mod action;
 mod calibration;
+mod contest;
 mod control;
 mod control_figures;
 mod costs;
 mod delay;
 pub mod driver;
+mod externality;
 mod hedge_gain;
 mod in_flight;
 mod predictors;

@@ -8,6 +8,7 @@ use crate::calibration::Calibration;
 use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
+use crate::externality::Externality;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::quantile::RunningQuantile;
@@ -94,6 +95,8 @@ pub struct Trimtab {
     length: f64,
     /// Each replica's queue.
     queues: [QueueState; MOST_DRIVES],
+    /// What moved reads cost others.
+    externality: Externality,
 }
 
 /// The replica that a read should go to.
@@ -110,6 +113,8 @@ struct Best {
 
 /// How long a replica is avoided before it is probed.
 const PROBE: Nanos = Nanos::from_millis(75);
+/// The same where probes cost other reads.
+const RARE_PROBE: Nanos = Nanos::from_secs(1);
 
 /// A probe that completes this many times as fast as expected is followed by another one
 /// soon: the replica may have recovered.
@@ -120,6 +125,10 @@ const SURPRISE: u64 = 4;
 /// forecast for a stalled drive does not depend on the queue. Without this all reads would go
 /// to the one of several stalled replicas that is expected to recover first.
 const CROWD: f64 = 24.0;
+
+/// Where a move costs other reads as much as a read usually takes, pairs and probes are so many
+/// times as rare.
+const RARITY: f64 = 200.0;
 
 /// The longest read that probes a replica, as a multiple of the mean length.
 const MOST_PROBED: f64 = 2.0;
@@ -155,6 +164,7 @@ impl Trimtab {
             calibrations: vec![Calibration::new(); calibrated],
             length: 0.0,
             queues: [QueueState::default(); MOST_DRIVES],
+            externality: Externality::new(),
         }
     }
 
@@ -232,7 +242,8 @@ impl Trimtab {
         if self.weight(turn.request().length) > MOST_PROBED {
             return;
         }
-        if let Some(replica) = self.predictors.probing.probe(turn) {
+        let every = Nanos((PROBE.0 as f64 * self.rarity(turn.primary())) as u64).min(RARE_PROBE);
+        if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
             self.probed.add(replica);
             self.hedging.probed(self.weight(turn.request().length));
         }
@@ -249,6 +260,24 @@ impl Trimtab {
         let pace = self.queues[at].pace();
         let price = |calibration: &Calibration| calibration.price(self.out[at], pace);
         self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
+    }
+
+    /// How many times as rare as usual requests are to be that this read's data does not need:
+    /// where a move costs other reads, each of those does.
+    fn rarity(&self, primary: Replica) -> f64 {
+        let usual = self.typical[primary.index()].get().0 as f64;
+        1.0 + RARITY * self.externality.toll() / usual.max(1.0)
+    }
+
+    /// Notes that a read comes behind those of this primary replica that could be elsewhere.
+    fn note_arrival(&mut self, primary: Replica) {
+        let at = primary.index();
+        let slope = |calibration: &Calibration| calibration.slope(self.out[at]);
+        if self.externality.concerns(primary)
+            && let Some(slope) = self.calibrations.get(at).map(slope)
+        {
+            self.externality.arrived(primary, slope);
+        }
     }
 
     /// The replica's forecast. With a control group it always has a wait: a model that never
@@ -322,6 +351,9 @@ impl Trimtab {
                 // queues move does not go to its primary, which cannot refuse it then.
                 wait = wait.map(|wait| wait + costs.failover);
             }
+            if replica != primary {
+                wait = wait.map(|wait| wait + Nanos(self.externality.toll() as u64));
+            }
             // Among equals the first in order wins.
             let is_less = best.as_ref().is_none_or(|best| match (wait, best.wait) {
                 (Some(wait), Some(least)) => wait < least,
@@ -390,13 +422,23 @@ impl Trimtab {
             let usual = self.typical[primary.index()].get().0 as f64;
             let burden = (self.price(primary, length) / usual.max(1.0)).min(MOST_BURDEN);
             weight = self.weight(length).max(burden);
+            let rarity = self.rarity(primary);
             let decide =
-                |control: &mut ControlGroup| control.decide(primary, wanted, queue, weight);
+                |control: &mut ControlGroup| control.decide(primary, wanted, queue, weight, rarity);
             let decision = self.control.as_mut().map(decide);
-            decision.map_or((primary, Choice::Stay, None), |d| (d.to, d.by, d.rival))
+            decision.map_or((primary, Choice::Stay, None), |d| {
+                weight = d.weight;
+                (d.to, d.by, d.rival)
+            })
         } else {
             (wanted.map_or(primary, |(best, _)| best), Choice::Forecast, None)
         };
+        let other = [wanted.map(|(wanted, _)| wanted), queue].into_iter().flatten();
+        if let Some(other) = other.into_iter().find(|&other| other != primary)
+            && self.control.is_some()
+        {
+            self.externality.follow(turn.id(), primary, other);
+        }
         let decided = now + inference;
         // When a replica is asked that was chosen in this way.
         let is_moved_by_queue = queue.is_some_and(|queue| queue != primary);
@@ -440,6 +482,7 @@ impl Trimtab {
                         clip,
                         unsent,
                         typical,
+                        toll: self.externality.toll(),
                         took: [None; 2],
                     },
                 );
@@ -504,6 +547,7 @@ impl Strategy for Trimtab {
         if self.leave_failed(turn) {
             return;
         }
+        self.note_arrival(primary);
         let may_gain = self.may_gain(turn);
         let best = match &mut self.control {
             None if self.predictors.refuses() => self.least_wait(turn, None, |_| true),
@@ -522,6 +566,7 @@ impl Strategy for Trimtab {
     }
 
     fn read_completed(&mut self, turn: &mut Turn<'_>, by: Replica) {
+        self.externality.completed(turn.id());
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));

@@ -1,0 +1,110 @@
+//! A contest of two alternatives, decided by what pairs of reads show.
+
+/// Differences, in units of the longest that counts, that must be lost to lose a contest, and
+/// gained to win it again.
+pub(crate) const LOSS: f64 = 9.0;
+const GAIN: f64 = 1.0;
+/// What the sum of squared differences keeps with each pair, and the pairs of the longest
+/// difference that are assumed before any is known.
+const SQUARES_KEPT: f64 = 0.99;
+const ASSUMED_LONG: f64 = 3.0;
+/// Contests that are lost need so many pairs to be won again.
+const LEAST_PAIRS: u32 = 2;
+/// A contest is settled if so many pairs have not changed it, and what they gained or lost since is
+/// at most so many times the root mean square of their differences.
+const SETTLED: u32 = 16;
+const UNSETTLED: f64 = 2.0;
+/// One read in so many is explored while a contest is lost: half as often after each
+/// [`EXPLORATION`] reads without a gain, twice as often after a surprising
+/// read.
+pub(crate) const EXPLORED: u64 = 16;
+const EXPLORED_MOST: u64 = 4;
+const EXPLORED_LEAST: u64 = 1024;
+const EXPLORATION: u64 = 128;
+
+/// Whether the first alternative of a question gains anything over the second: a cumulative sum
+/// test in either direction.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contest {
+    /// It does, as far as is known: the first alternative is followed.
+    pub(crate) holds: bool,
+    /// Sum of the differences, less its highest so far while the contest holds (so never above
+    /// zero), or less its lowest (never below).
+    sum: f64,
+    /// Pairs since the contest was lost.
+    pairs: u32,
+    /// Pairs since it was lost or won.
+    unchanged: u32,
+    /// One read in so many is explored while it is lost, and how often it was lost before.
+    pub(crate) explored: u64,
+    lost: u32,
+    /// Decaying sums of squared differences and of their number.
+    squares: f64,
+    weight: f64,
+    /// The root mean square of the differences, ns.
+    scale: f64,
+}
+
+impl Contest {
+    /// It holds without evidence: training has seen a gain in its recording.
+    pub(crate) const NEW: Self = Self {
+        holds: true,
+        sum: 0.0,
+        pairs: 0,
+        unchanged: 0,
+        explored: EXPLORED,
+        lost: 0,
+        squares: 0.0,
+        weight: 0.0,
+        scale: 0.0,
+    };
+
+    /// Whether more pairs are not expected to change it soon.
+    pub(crate) fn is_settled(&self) -> bool {
+        self.unchanged >= SETTLED && self.sum.abs() <= UNSETTLED * self.scale
+    }
+
+    /// Takes the difference of a pair, ns; one of `longest` is as long as they come.
+    pub(crate) fn record(&mut self, gain: f64, longest: f64) {
+        self.sum += gain;
+        self.unchanged = self.unchanged.saturating_add(1);
+        self.squares = SQUARES_KEPT * self.squares + gain * gain;
+        self.weight = SQUARES_KEPT * self.weight + 1.0;
+        // Where differences are mostly short, less is lost before it is certain.
+        let squares = self.squares + ASSUMED_LONG * longest * longest;
+        let scale = (squares / (self.weight + ASSUMED_LONG)).sqrt().min(longest);
+        self.scale = scale;
+        if self.holds {
+            self.sum = self.sum.min(0.0);
+            if self.sum < -LOSS * scale {
+                let explored = (EXPLORED << self.lost.min(6)).min(EXPLORED_LEAST);
+                *self = Self {
+                    holds: false,
+                    sum: 0.0,
+                    pairs: 0,
+                    explored,
+                    lost: self.lost + 1,
+                    unchanged: 0,
+                    ..*self
+                };
+            }
+        } else {
+            self.sum = self.sum.max(0.0);
+            self.pairs += 1;
+            if self.sum > GAIN * scale * f64::from(1 << self.lost.min(10))
+                && self.pairs >= LEAST_PAIRS
+            {
+                *self = Self { holds: true, sum: 0.0, unchanged: 0, ..*self };
+            } else if u64::from(self.pairs).is_multiple_of(EXPLORATION) {
+                self.explored = (2 * self.explored).min(EXPLORED_LEAST);
+            }
+        }
+    }
+
+    /// A read took surprisingly long.
+    pub(crate) fn surprise(&mut self) {
+        if !self.holds {
+            self.explored = (self.explored / 2).max(EXPLORED_MOST);
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What a moved read costs the reads that come after it.
+//!
+//! A read that leaves its primary replica is ahead of the reads that the other replica gets
+//! meanwhile, and no longer ahead of those of its primary. Where reads come independently of each
+//! other that is the same on both sides. Where a user's request is many reads at once, each of a
+//! drive of its own, it is not: the moved read meets the one that is due there next, and leaves a
+//! drive that gets none. That one is delayed, or moves in its turn, and what each of them gains is
+//! less than what all of them lose. No read sees that by itself.
+//!
+//! So reads are followed that could go to another replica, whether or not they do: how many reads
+//! arrive for that replica before the read is complete, and how many for its primary? The
+//! difference, each times what a request there delays the next by, is the toll of a move. It costs
+//! no I/O to know, and is zero unless it exceeds [`CERTAIN`] times its standard error.
+
+use trimtab_io::RequestId;
+
+use crate::replica::Replica;
+
+/// Reads that are followed at once.
+const FOLLOWED: usize = 16;
+/// One that is not complete after so many others will not be: it has failed.
+const LOST: u64 = 4096;
+/// The weight of a read in the mean, after the first ones, and the fewest of which there is one.
+const WEIGHT: f64 = 0.005;
+const LEAST: f64 = 16.0;
+/// Standard errors by which the mean must exceed zero.
+const CERTAIN: f64 = 2.0;
+
+/// What a moved read costs others, as measured.
+#[derive(Clone, Debug)]
+pub(crate) struct Externality {
+    /// In order of their arrival.
+    followed: Vec<Followed>,
+    /// Reads that could be moved, followed or not.
+    candidates: u64,
+    /// Reads that were followed to their end.
+    reads: f64,
+    mean: f64,
+    square: f64,
+}
+
+/// A read that could be moved.
+#[derive(Clone, Copy, Debug)]
+struct Followed {
+    read: RequestId,
+    /// Which of the reads it is that could be moved.
+    number: u64,
+    from: Replica,
+    to: Replica,
+    /// By how much it would delay others, less what it would delay at its primary, ns.
+    delays: f64,
+}
+
+impl Externality {
+    pub(crate) fn new() -> Self {
+        Self {
+            followed: Vec::with_capacity(FOLLOWED),
+            candidates: 0,
+            reads: 0.0,
+            mean: 0.0,
+            square: 0.0,
+        }
+    }
+
+    /// What a move costs other reads, ns.
+    pub(crate) fn toll(&self) -> f64 {
+        if self.reads < LEAST {
+            return 0.0;
+        }
+        let variance = (self.square - self.mean * self.mean).max(0.0);
+        (self.mean - CERTAIN * (variance * self.weight()).sqrt()).max(0.0)
+    }
+
+    /// Whether a read is followed that this replica matters to.
+    pub(crate) fn concerns(&self, primary: Replica) -> bool {
+        self.followed.iter().any(|read| read.to == primary || read.from == primary)
+    }
+
+    /// A read arrives for its primary replica, where each request delays the next by `slope` ns.
+    pub(crate) fn arrived(&mut self, primary: Replica, slope: f64) {
+        for read in &mut self.followed {
+            if read.to == primary {
+                read.delays += slope;
+            } else if read.from == primary {
+                read.delays -= slope;
+            }
+        }
+    }
+
+    /// A read could go to another replica than its primary.
+    pub(crate) fn follow(&mut self, read: RequestId, from: Replica, to: Replica) {
+        self.candidates += 1;
+        if self.followed.len() == FOLLOWED && self.followed[0].number + LOST < self.candidates {
+            self.followed.remove(0);
+        }
+        if self.followed.len() < FOLLOWED {
+            let number = self.candidates;
+            self.followed.push(Followed { read, number, from, to, delays: 0.0 });
+        }
+    }
+
+    /// A read is complete.
+    pub(crate) fn completed(&mut self, read: RequestId) {
+        let Some(at) = self.followed.iter().position(|followed| followed.read == read) else {
+            return;
+        };
+        let delays = self.followed.remove(at).delays;
+        self.reads += 1.0;
+        let weight = self.weight();
+        self.mean += weight * (delays - self.mean);
+        self.square += weight * (delays * delays - self.square);
+    }
+
+    fn weight(&self) -> f64 {
+        WEIGHT.max(self.reads.recip())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trimtab_io::SplitMix64;
+
+    use super::*;
+
+    const SLOPE: f64 = 1000.0;
+    const DRIVES: u64 = 8;
+
+    /// Reads in order of time: each begins (`Some` primary and other), or ends.
+    fn serve(reads: impl IntoIterator<Item = (u64, Option<(u8, u8)>)>) -> Externality {
+        let mut externality = Externality::new();
+        for (read, begins) in reads {
+            let read = RequestId(read);
+            let Some((primary, other)) = begins else {
+                externality.completed(read);
+                continue;
+            };
+            if externality.concerns(Replica(primary)) {
+                externality.arrived(Replica(primary), SLOPE);
+            }
+            externality.follow(read, Replica(primary), Replica(other));
+        }
+        externality
+    }
+
+    fn two_drives(random: &mut SplitMix64) -> (u8, u8) {
+        let primary = random.next() % DRIVES;
+        let other = (primary + 1 + random.next() % (DRIVES - 1)) % DRIVES;
+        (primary as u8, other as u8)
+    }
+
+    #[test]
+    fn independent_reads_have_no_toll() {
+        for seed in 0..20 {
+            let mut random = SplitMix64::new(seed);
+            // Four in flight at a time.
+            let reads = (0..20_000_u64).flat_map(|i| {
+                let begins = (i, Some(two_drives(&mut random)));
+                [Some(begins), i.checked_sub(4).map(|ended| (ended, None))].into_iter().flatten()
+            });
+            let toll = serve(reads).toll();
+            assert!(toll < 0.1 * SLOPE, "seed {seed}: {toll}");
+        }
+    }
+
+    /// Each request is a read of each drive, at once: a moved read meets the one of that drive.
+    #[test]
+    fn reads_of_a_drive_each_have_one() {
+        let mut random = SplitMix64::new(1);
+        let reads = (0..100_u64).flat_map(|request| {
+            let ids = move |drive: u64| DRIVES * request + drive;
+            let begins: Vec<_> = (0..DRIVES)
+                .map(|drive| {
+                    let other = drive + 1 + random.next() % DRIVES.saturating_sub(drive + 1).max(1);
+                    (ids(drive), Some((drive as u8, (other % DRIVES) as u8)))
+                })
+                .collect();
+            begins.into_iter().chain((0..DRIVES).map(move |drive| (ids(drive), None)))
+        });
+        let toll = serve(reads).toll();
+        assert!((0.7 * SLOPE..SLOPE).contains(&toll), "{toll}");
+    }
+
+    #[test]
+    fn a_read_that_never_completes_is_forgotten() {
+        let mut random = SplitMix64::new(1);
+        let lost = (0..FOLLOWED as u64).map(|i| (i, Some(two_drives(&mut random))));
+        let mut externality = serve(lost.collect::<Vec<_>>());
+        for i in 0..2 * LOST {
+            let read = RequestId(1000 + i);
+            externality.follow(read, Replica(0), Replica(1));
+            externality.completed(read);
+        }
+        assert!(externality.reads >= LOST as f64 / 2.0, "{}", externality.reads);
+    }
+}

@@ -95,11 +95,15 @@ impl<T> State<T> {
             return Err(Error::Failed(format!("its firmware works for {owner}")));
         }
         let is_same = self.leased.as_ref().is_some_and(|leased| leased.lease == lease);
-        self.leased = Some(Leased { lease, until });
-        if !is_same {
-            self.install_firmware(now)?;
+        let before = self.leased.replace(Leased { lease, until });
+        if is_same {
+            return Ok(());
         }
-        Ok(())
+        let installed = self.install_firmware(now);
+        if installed.is_err() {
+            self.leased = before;
+        }
+        installed
     }
 
     /// Ends a lease that has not been renewed.

@@ -232,6 +232,11 @@ impl Round {
                     Ok(())
                 });
             }
+            if let Some(drive) = &seat.drive {
+                // It cleans by itself again. If it has another role now, it gets another lease.
+                let owner = self.terms.owner.clone();
+                _ = drive.ask(&PredictableCommand::End { owner }, PATIENCE);
+            }
             let silent = ROUNDS - 1;
             *seat = Seat { path, drive: None, helps: false, silent };
         }

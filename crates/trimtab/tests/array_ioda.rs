@@ -41,7 +41,8 @@ fn drives(arrays: &Arrays) -> Vec<String> {
 
 fn array(arrays: &Arrays, members: &[String]) -> String {
     let create = ["create", "turns", "--level", "5", "--chunk", "16K", "--assume-clean"];
-    arrays.done(&[&create[..], &["--policy", "ioda"]].concat(), members)
+    let fast = ["--rate", "100M", "--least-rate", "100M"];
+    arrays.done(&[&create[..], &["--policy", "ioda"], &fast].concat(), members)
 }
 
 /// For which array the firmware of the drives works.
@@ -75,8 +76,10 @@ fn refused_reads_are_computed() {
     assert!(number("refused") > 0 && number("computed") > 0, "{stat}");
     assert!(number("refused") <= number("stripe_reads") * 4, "{stat}");
     let of_members = stat["members"].as_array().unwrap().iter();
-    let refused: u64 = of_members.map(|member| member["refused"].as_u64().unwrap()).sum();
-    assert_eq!(refused, number("refused"));
+    let of_members: u64 = of_members.map(|member| member["refused"].as_u64().unwrap()).sum();
+    let refused = number("refused");
+    // A member may refuse what nothing waits for any more.
+    assert!(of_members >= refused, "members refused {of_members}: {stat}");
     assert!(stat["members"].as_array().unwrap().iter().all(|member| member["helps"] == true));
     // What members read before the engine knew that their drives help.
     assert!(stat["without_policy"]["no_slot"] == 0, "{stat}");
@@ -88,7 +91,7 @@ fn refused_reads_are_computed() {
     }
     let of_drives: u64 =
         DRIVES.iter().map(|d| arrays.bench.stat(d)["refused"].as_u64().unwrap()).sum();
-    assert!(of_drives >= refused, "drives refused {of_drives}, members {refused}");
+    assert!(of_drives >= of_members, "drives refused {of_drives}, members {of_members}");
     arrays.check("turns");
 
     arrays.done(&["set", "turns", "--policy", "trimtab"], &[]);
@@ -158,6 +161,25 @@ fn drive_that_does_not_answer_is_read_plainly() {
     let stat = arrays.stat("turns");
     assert!(stat["without_policy"]["no_answer"].as_u64() > Some(0), "{stat}");
     arrays.verify(&device, 3);
+    arrays.done(&["stop", "turns"], &[]);
+}
+
+/// The drive that takes a member's place helps, and the one that is let go cleans by itself.
+#[test]
+fn replaced_drive_is_let_go() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    let mut members = drives(&arrays);
+    let new = members.pop().unwrap();
+    let device = array(&arrays, &members);
+    arrays.verify(&device, 1);
+    arrays.done(&["replace", "turns", "1", &new], &[]);
+    let member = || arrays.stat("turns")["members"][1].clone();
+    wait_until("replacement", || member()["path"] == new.as_str() && member()["helps"] == true);
+    wait_until("end of the lease", || helps(&arrays)[1].is_null());
+    let positions: Vec<_> = helps(&arrays).iter().map(|help| help["position"].as_u64()).collect();
+    assert_eq!(positions, [Some(0), None, Some(2), Some(1)]);
+    arrays.verify(&device, 2);
+    arrays.check("turns");
     arrays.done(&["stop", "turns"], &[]);
 }
 

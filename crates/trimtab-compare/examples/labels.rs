@@ -65,7 +65,7 @@ fn row(
     let sets = &[TrainingSet { recorded, reads: past.to_vec() }];
     let options = TrainingOptions { steered: 0.0, ..TrainingOptions::default() };
     let both = data_latencies(&[recorded]);
-    let inputs = LabelInputs { sets, all: &both, peers: &[], options: &options };
+    let inputs = LabelInputs { sets, all: &both, peers: &[], timed: &[], options: &options };
     let made = label::make(rule, &inputs)?;
     let label = &made.label;
     let Some(threshold) = label.threshold() else {

@@ -16,6 +16,7 @@ fn model_of(kind: PredictorKind, recorded: &[Recorded]) -> Model {
         recorded,
         past: &reads(recorded),
         peers: &[],
+        timed: &[],
         options: &TrainingOptions::default(),
     };
     job.run(|_, _| {}).unwrap().model

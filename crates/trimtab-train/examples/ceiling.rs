@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (past, future) = all.split_at(all.len() / 2);
     let sets = &[TrainingSet { recorded: &recorded, reads: past.to_vec() }];
     let (all, options) = (data_latencies(&[&recorded]), TrainingOptions::default());
-    let inputs = LabelInputs { sets, all: &all, peers: &[], options: &options };
+    let inputs = LabelInputs { sets, all: &all, peers: &[], timed: &[], options: &options };
     let label = label::make(rule, &inputs)?.label;
     let slow: Vec<bool> = future.iter().map(|read| read.is_slow(&label)).collect();
     for (trees, leaves, seeds) in SIZES {

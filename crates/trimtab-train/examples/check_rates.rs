@@ -85,6 +85,7 @@ fn drive(path: &Path) -> Result<Drive, Box<dyn Error>> {
         recorded: &recording.recorded,
         past: &reads[..reads.len() / 2],
         peers: &[],
+        timed: &[],
         options: &TrainingOptions::default(),
     };
     let model = job.run(|_, _| {})?.model;

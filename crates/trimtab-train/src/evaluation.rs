@@ -124,11 +124,13 @@ impl<'a> Evaluation<'a> {
             }
             Protocol::Models => panic!("models are evaluated by Evaluation::of_models"),
         };
+        let timed = recordings[index].on_its_clock(peers);
         let peers: Vec<Vec<Nanos>> = peers.iter().map(Recording::read_latencies).collect();
         let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
         let all = data_latencies(&[recorded]);
         let options = TrainingOptions { failover, ..TrainingOptions::default() };
-        let inputs = LabelInputs { sets: &sets, all: &all, peers: &peers, options: &options };
+        let inputs =
+            LabelInputs { sets: &sets, all: &all, peers: &peers, timed: &timed, options: &options };
         let labels = vec![label::make(rule, &inputs)?.label];
         Ok(Self { recorded, source: Source::Sets(sets), reads: evaluated, labels })
     }

@@ -8,7 +8,7 @@ use trimtab_predict::{
 use crate::error::Error;
 use crate::evaluate::{forecasts, score};
 use crate::fit::fit_blocks;
-use crate::label::{self, LabelInputs, MadeLabel, data_latencies, inflection};
+use crate::label::{self, LabelInputs, MadeLabel, TimedReads, data_latencies, inflection};
 use crate::options::TrainingOptions;
 use crate::reads::{Read, latencies, reads};
 use crate::set::TrainingSet;
@@ -27,9 +27,11 @@ pub struct TrainingJob<'a> {
     pub recorded: &'a [Recorded],
     /// Those of its reads to train on. Nothing after the last of them is used.
     pub past: &'a [Read],
-    /// The read latencies of the other drives, each ascending, for
+    /// The read latencies of the other drives, each ascending, for [`LabelRule::Cost`] and
     /// [`LabelRule::Inflection`]. Without them the drive is its own peer.
     pub peers: &'a [&'a [Nanos]],
+    /// The reads of the other drives, if their clock is the recording's, for [`LabelRule::Cost`].
+    pub timed: &'a [TimedReads],
     /// How to train.
     pub options: &'a TrainingOptions,
 }
@@ -50,11 +52,11 @@ impl TrainingJob<'_> {
     /// # Errors
     /// There are too few reads, or the latencies do not divide into fast and slow.
     pub fn run(&self, progress: impl FnMut(usize, usize)) -> Result<TrainingResult, Error> {
-        let Self { kind, rule, recorded, past, peers, options, .. } = *self;
+        let Self { kind, rule, recorded, past, peers, timed, options, .. } = *self;
         let seen = past.last().map_or(0, |read| read.index + 1);
         let sets = &[TrainingSet { recorded, reads: past.to_vec() }];
         let all = data_latencies(&[&recorded[..seen]]);
-        let inputs = LabelInputs { sets, all: &all, peers, options };
+        let inputs = LabelInputs { sets, all: &all, peers, timed, options };
         let MadeLabel { label, cost } = label::make(rule, &inputs)?;
         let (trained, unseen) = train_and_forecast(kind, sets, &label, options, progress)?;
         let forecasts = forecasts(&trained, recorded, past);
@@ -95,6 +97,7 @@ pub fn retrain(model: &Model, name: &str, recorded: &[Recorded]) -> Result<Model
         recorded,
         past: &reads(recorded),
         peers: &[],
+        timed: &[],
         options: &TrainingOptions { seed: *seed, failover, ..plain },
     };
     Ok(job.run(|_, _| {})?.model)

@@ -9,11 +9,13 @@
 //! [`LabelRule`](trimtab_predict::LabelRule).
 
 mod cost;
+mod elsewhere;
 mod inflection;
 mod knee;
 mod make;
 mod relative;
 
+pub use elsewhere::TimedReads;
 pub use inflection::{Inflection, inflection};
 pub use knee::{knee, knee_of_all_counts, knee_of_counts, percentile_of};
 pub use make::{LabelInputs, MadeLabel, data_latencies, make};

@@ -73,6 +73,7 @@
 //!     recorded: &recorded,
 //!     past,
 //!     peers: &[],
+//!     timed: &[],
 //!     options: &TrainingOptions::default(),
 //! };
 //! let model = job.run(|step, steps| println!("{step} of {steps}"))?.model;

@@ -80,7 +80,8 @@ pub(crate) fn labels(
 ) -> Result<Vec<Label>, Error> {
     if rule == Some(LabelRule::Knee) {
         let (all, options) = (data_latencies(&[recorded]), TrainingOptions::default());
-        let inputs = LabelInputs { sets: &[], all: &all, peers: &[], options: &options };
+        let inputs =
+            LabelInputs { sets: &[], all: &all, peers: &[], timed: &[], options: &options };
         return Ok(vec![label::make(LabelRule::Knee, &inputs)?.label; models.len()]);
     }
     for PretrainedModel { file, model } in models {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 
 use trimtab_io::{DeviceId, Nanos, RequestId};
-use trimtab_predict::{Identity, Recorded};
+use trimtab_predict::{Identity, Recorded, fingerprint};
 use trimtab_trace::{Clock, Meta, Names, Record};
 
 use crate::error::Error;
+use crate::label::TimedReads;
 
 /// A recording of one drive.
 #[derive(Clone, Debug)]
@@ -112,6 +113,20 @@ impl Recording {
     #[must_use]
     pub fn read_latencies(&self) -> Vec<Nanos> {
         read_latencies(&self.recorded)
+    }
+
+    /// The reads of other drives, if all were recorded on this recording's clock: in the same trace,
+    /// or in Unix time. Empty if not, or if one of them is this recording.
+    #[must_use]
+    pub fn on_its_clock(&self, peers: &[Self]) -> Vec<TimedReads> {
+        let is_comparable =
+            |peer: &Self| peer.name == self.name || peer.on_unix_clock && self.on_unix_clock;
+        let is_other = |peer: &Self| fingerprint(&peer.recorded) != fingerprint(&self.recorded);
+        if peers.iter().all(|peer| is_comparable(peer) && is_other(peer)) {
+            peers.iter().map(|peer| TimedReads::of(&peer.recorded)).collect()
+        } else {
+            Vec::new()
+        }
     }
 
     fn has_reads(&self) -> bool {

@@ -20,6 +20,7 @@ pub(crate) fn model_of(kind: PredictorKind, recorded: &[Recorded]) -> Model {
         recorded,
         past: &reads(recorded),
         peers: &[],
+        timed: &[],
         options: &TrainingOptions::default(),
     };
     job.run(|_, _| {}).unwrap().model

@@ -31,6 +31,7 @@ fn model(file: &str, recorded: &[Recorded], rule: LabelRule, share: f64) -> Pret
         recorded,
         past: &all[..(all.len() as f64 * share) as usize],
         peers: &[],
+        timed: &[],
         options: &TrainingOptions::default(),
     };
     PretrainedModel { file: file.to_owned(), model: job.run(|_, _| {}).unwrap().model }

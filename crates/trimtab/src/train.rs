@@ -9,7 +9,7 @@ use anyhow::Result;
 use trimtab_io::Nanos;
 use trimtab_predict::{LabelRule, PredictorKind, card_path};
 use trimtab_report::{Facts, count};
-use trimtab_train::label::percentile_of;
+use trimtab_train::label::{TimedReads, percentile_of};
 use trimtab_train::{
     ModelFiles, Read, Recording, TrainingJob, TrainingOptions, TrainingResult, reads,
 };
@@ -104,8 +104,10 @@ pub(crate) fn run(args: Args) -> Result<()> {
     for path in &args.peers {
         let (others, bad) = recordings::read_peers(path, &args.trace, device, &args.read)?;
         skipped.add(bad);
-        peers.extend(others.iter().map(Recording::read_latencies));
+        peers.extend(others);
     }
+    let timed = recording.on_its_clock(&peers);
+    let peers: Vec<_> = peers.iter().map(Recording::read_latencies).collect();
     let peers: Vec<&[Nanos]> = peers.iter().map(Vec::as_slice).collect();
     let all = reads(&recording.recorded);
     let past = &all[..(all.len() as f64 * args.first) as usize];
@@ -115,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
             // Records that were skipped are the lesser complaint.
             unfit.map_or(Ok(()), |unfit| Err(anyhow::anyhow!(unfit)))?;
         }
-        (None, Some((out, files))) => args.train(out, files, &recording, past, &peers)?,
+        (None, Some((out, files))) => args.train(out, files, &recording, past, &peers, &timed)?,
         (None, None) => unreachable!("the parser requires one of them"),
     }
     skipped.into_result()
@@ -155,6 +157,7 @@ impl Args {
         recording: &Recording,
         past: &[Read],
         peers: &[&[Nanos]],
+        timed: &[TimedReads],
     ) -> Result<()> {
         let (samples, seed, steered) = (self.samples, self.seed, self.steered);
         let plain = TrainingOptions::default();
@@ -167,6 +170,7 @@ impl Args {
             recorded: &recording.recorded,
             past,
             peers,
+            timed,
             options: &TrainingOptions { samples, seed, steered, failover, ..plain },
         };
         let mut progress = Progress::new();

@@ -3,7 +3,7 @@
 use trimtab_io::Nanos;
 use trimtab_predict::{Label, LabelRule, PredictorKind, Recorded};
 use trimtab_trace::Record;
-use trimtab_train::label::{self, LabelInputs, data_latencies, inflection};
+use trimtab_train::label::{self, LabelInputs, TimedReads, data_latencies, inflection};
 use trimtab_train::{
     Error, TrainingOptions, TrainingSet, evaluate, read_latencies, train, train_never,
 };
@@ -96,7 +96,12 @@ fn label_of(
     let recorded: Vec<_> = sets.iter().map(|set| set.recorded).collect();
     let (all, latencies) = (data_latencies(&recorded), latencies(inputs.recordings));
     let peers = &peers(&latencies, inputs.drive);
-    Ok(label::make(rule, &LabelInputs { sets, all: &all, peers, options })?.label)
+    // They are recorded at the same time.
+    let others = inputs.recordings.iter().enumerate().filter(|(other, _)| *other != inputs.drive);
+    let timed: Vec<_> =
+        others.map(|(_, records)| TimedReads::of(&self::recorded(records))).collect();
+    let inputs = LabelInputs { sets, all: &all, peers, timed: &timed, options };
+    Ok(label::make(rule, &inputs)?.label)
 }
 
 /// The read latencies of each drive, ascending.

@@ -14,7 +14,7 @@ fn buffer_flushes_are_found() {
     let (past, future) = all.split_at(all.len() / 2);
     let sets = &[TrainingSet { recorded: &recorded, reads: past.to_vec() }];
     let options = TrainingOptions { steered: 0.0, ..TrainingOptions::default() };
-    let inputs = LabelInputs { sets, all: &[], peers: &[], options: &options };
+    let inputs = LabelInputs { sets, all: &[], peers: &[], timed: &[], options: &options };
     let label = label::make(LabelRule::Cost, &inputs).unwrap().label;
     assert!(label.threshold().is_some(), "{label:?}");
     let trained = train(PredictorKind::Trimtab, sets, &label, &options, |_, _| {}).unwrap();

@@ -265,6 +265,7 @@ mod tests {
             recorded: &recorded,
             past: &reads(&recorded),
             peers: &[],
+            timed: &[],
             options: &TrainingOptions::default(),
         };
         Arc::new(job.run(|_, _| {}).unwrap().model)

@@ -6,7 +6,8 @@ use trimtab_io::Nanos;
 use trimtab_learn::boost::Objective;
 use trimtab_predict::{Label, PredictorKind, RefusalCost};
 
-use super::make::MadeLabel;
+use super::elsewhere::Elsewhere;
+use super::make::{LabelInputs, MadeLabel};
 use crate::base_latency;
 use crate::error::Error;
 use crate::forests::{PARTS, STRETCHES, Samples, grow};
@@ -22,11 +23,8 @@ const MOST: f64 = 64.0;
 
 /// Makes the label. The cross-validation is that of training: each read is predicted by trees that
 /// have seen neither it nor its neighbours in time.
-pub(super) fn cost(
-    sets: &[TrainingSet<'_>],
-    peers: &[&[Nanos]],
-    options: &TrainingOptions,
-) -> Result<MadeLabel, Error> {
+pub(super) fn cost(inputs: &LabelInputs<'_>) -> Result<MadeLabel, Error> {
+    let LabelInputs { sets, peers, timed, options, .. } = *inputs;
     let (sets, reads) = past_reads(sets, options);
     let own = latencies(&reads);
     if own.len() < LEAST_READS {
@@ -34,9 +32,18 @@ pub(super) fn cost(
         return Ok(MadeLabel { label: Label::Never { reason }, cost: None });
     }
     let myself = [own.as_slice()];
-    let elsewhere = elsewhere(if peers.is_empty() { &myself } else { peers }, options.failover);
-    let break_even = Nanos(options.failover.0 + elsewhere as u64);
-    let gains = gains(&reads, break_even, options.failover);
+    let peers = if peers.is_empty() { &myself } else { peers };
+    // Of several recordings it is not known which of their times are the same.
+    let timed = if sets.len() == 1 { timed } else { &[] };
+    let elsewhere = Elsewhere::new(peers, timed, options.failover);
+    let break_even = |elsewhere: f64| Nanos(options.failover.0 + elsewhere as u64);
+    let at = |read: &Read| match sets.as_slice() {
+        [set] => break_even(elsewhere.at(set.recorded[read.index].request.arrival)),
+        _ => break_even(elsewhere.over_all()),
+    };
+    let each: Vec<Nanos> = reads.iter().map(at).collect();
+    let break_even = break_even(elsewhere.over_all());
+    let gains = gains(&reads, &each, options.failover);
     let most = mean(gains.iter().map(|gain| gain.max(0.0)));
     let slower = gains.iter().filter(|gain| **gain > 0.0).count();
     let percent = 100.0 * slower as f64 / gains.len() as f64;
@@ -64,7 +71,7 @@ pub(super) fn cost(
     if !pays {
         return never(gain, "but not predictably enough to gain by refusing them");
     }
-    let latency = dividing(&samples, &refused, &own, break_even);
+    let latency = dividing(&samples, &refused, &own, least_late(&each, &refused));
     Ok(MadeLabel { label: Label::Threshold { latency }, cost: Some(cost(gain)) })
 }
 
@@ -73,28 +80,18 @@ fn mean(of: impl ExactSizeIterator<Item = f64>) -> f64 {
     of.sum::<f64>() / count as f64
 }
 
-/// What each read would gain by being moved, ns; negative if it would lose. A large read takes
-/// longer elsewhere as well: its break-even latency is higher by what its size costs here.
-fn gains(reads: &[Read], break_even: Nanos, failover: Nanos) -> Vec<f64> {
+/// What each read would gain by being moved, ns, where it breaks even at this latency; negative if
+/// it would lose. A large read takes longer elsewhere as well: its break-even latency is higher by
+/// what its size costs here.
+fn gains(reads: &[Read], break_even: &[Nanos], failover: Nanos) -> Vec<f64> {
     let by_size = base_latency::learn_median(reads.iter().map(|read| (read.latency, read.pages)));
     let of_size = |read: &Read| by_size.latency(read.pages).0 as f64;
     let usual = mean(reads.iter().map(of_size));
-    let gain = |read: &Read| {
+    let gain = |(read, break_even): (&Read, &Nanos)| {
         let elsewhere = break_even.0 as f64 + of_size(read) - usual;
         (read.latency.0 as f64).min(MOST * break_even.0 as f64) - elsewhere.max(failover.0 as f64)
     };
-    reads.iter().map(gain).collect()
-}
-
-/// The expected time to the data elsewhere, ns. The next replica can be refused too, the last one
-/// cannot: of a latency there the part counts that is not better spent on another failover.
-fn elsewhere(peers: &[&[Nanos]], failover: Nanos) -> f64 {
-    let over_all = |of: &dyn Fn(f64) -> f64| {
-        let one = |peer: &&[Nanos]| mean(peer.iter().map(|latency| of(latency.0 as f64)));
-        mean(peers.iter().map(one))
-    };
-    let last = failover.0 as f64 + over_all(&|latency| latency);
-    over_all(&|latency| latency.min(last))
+    reads.iter().zip(break_even).map(gain).collect()
 }
 
 /// A score for each read, from a forest that has not seen it: higher if it is better moved. The
@@ -167,6 +164,15 @@ fn gain(refused: &[bool], gains: &[f64], least: f64) -> (f64, bool) {
     let error = (spread / (all * (all - 1.0))).sqrt();
     let best = means.iter().copied().fold(0.0, f64::max);
     (gain, gain - error.max(best / all) >= least)
+}
+
+/// The median of the latencies at which the refused reads break even: a read that is faster is not
+/// late.
+fn least_late(break_even: &[Nanos], refused: &[bool]) -> Nanos {
+    let of_refused = break_even.iter().zip(refused).filter(|(_, refused)| **refused);
+    let mut all: Vec<Nanos> = of_refused.map(|(break_even, _)| *break_even).collect();
+    all.sort_unstable();
+    all.get(all.len() / 2).copied().unwrap_or_default()
 }
 
 /// The latency that best divides the refused reads from the others: with the greatest

@@ -4,6 +4,7 @@ use trimtab_io::{Nanos, Op};
 use trimtab_predict::{Label, LabelRule, Recorded, RefusalCost};
 
 use super::cost::cost;
+use super::elsewhere::TimedReads;
 use super::inflection::inflection;
 use super::knee::{knee, rank};
 use super::relative::relative;
@@ -25,6 +26,10 @@ pub struct LabelInputs<'a> {
     /// The read latencies of the other drives, each ascending, for [`LabelRule::Cost`] and
     /// [`LabelRule::Inflection`]. Without them the drive is its own peer.
     pub peers: &'a [&'a [Nanos]],
+    /// The reads of the other drives, if their clock is that of the one recording there is, for
+    /// [`LabelRule::Cost`]: what they took at the same time says more than what they take in the
+    /// mean.
+    pub timed: &'a [TimedReads],
     /// How training will be done, for [`LabelRule::Cost`].
     pub options: &'a TrainingOptions,
 }
@@ -44,9 +49,9 @@ pub struct MadeLabel {
 /// # Errors
 /// The learning library fails.
 pub fn make(rule: LabelRule, inputs: &LabelInputs<'_>) -> Result<MadeLabel, Error> {
-    let LabelInputs { sets, all, peers, options } = *inputs;
+    let LabelInputs { sets, all, peers, .. } = *inputs;
     if rule == LabelRule::Cost {
-        return cost(sets, peers, options);
+        return cost(inputs);
     }
     let reads: Vec<Read> = sets.iter().flat_map(|set| set.reads.iter().copied()).collect();
     let sorted = latencies(&reads);

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use trimtab_device::FaultError;
-use trimtab_serve::{DeviceInfo, DeviceKind, Error, Status};
+use trimtab_serve::{Backend, DeviceInfo, DeviceKind, Error, Status};
 
 /// The drives' directories on this machine (or of one test).
 pub type RunDirectory = trimtab_serve::RunDirectory<DriveInfo>;
@@ -29,6 +29,12 @@ pub struct DriveInfo {
     pub seed: u64,
     /// Where its content is: none, memory or file.
     pub data: String,
+    /// How the kernel reaches it.
+    #[serde(default)]
+    pub backend: Backend,
+    /// The file of its content, if that is in one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub file: Option<PathBuf>,
     /// The loop device's I/O scheduler before, if it was changed. The setting outlives the drive,
     /// so that the process that takes the drive down restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -66,5 +72,6 @@ mod tests {
             "profile": "p", "seed": 1, "data": "none"}"#;
         let info: DriveInfo = serde_json::from_str(text).unwrap();
         assert_eq!(info.scheduler_before, None);
+        assert_eq!(info.backend, Backend::Fuse);
     }
 }

@@ -1,22 +1,23 @@
 //! Emulated drives: block devices that behave like a modelled drive.
 //!
 //! ```text
-//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> server ─┬─ model: latency
-//!                                                         └─ store: content
+//!   any program ─> /dev/ublkbN, or /dev/loopN over FUSE ─> server ─┬─ model: latency
+//!                                                                   └─ store: content
 //! ```
 //!
 //! The model is a [`trimtab_device::Drive`], flash or a disk, the same state machine that runs in
 //! simulation; it determines when a request is answered. A server process advances the model with the wall clock,
 //! stores the content, and answers the kernel's requests at the model's times. The kernel sees a
-//! disk: with a scheduler, with tracepoints, for any file system. Needs FUSE and loop devices only.
+//! disk: with a scheduler, with tracepoints, for any file system. Needs ublk, or FUSE and loop
+//! devices.
 //!
 //! - **Lag is harmless.** The model's times are exact however late it is advanced, so only answers
 //!   must be on time. With no request in flight, the drive cleans in arrears and the server sleeps
 //!   (engine.rs).
 //! - **One thread takes requests and answers them.** Handing a request to another thread costs a
-//!   wake-up, and wake-ups are nearly all that an emulated request costs. A FUSE library's loop
-//!   waits for requests only, so the protocol, a dozen messages, is implemented in
-//!   `trimtab-serve`. Content in a file has threads of its own, because it may block on a disk.
+//!   wake-up, and wake-ups are nearly all that an emulated request costs. A library's loop
+//!   waits for requests only, so the protocols, a dozen messages each, are implemented in
+//!   `trimtab-serve`. That thread has all hardware queues of a ublk device. Content in a file has threads of its own, because it may block on a disk.
 //! - **Punctual without burning a core.** The thread spins for the last 8 µs before an answer (30
 //!   where processors enter idle states), if at most 4 requests are in flight and it has spun for
 //!   less than 60 µs since the last answer. Otherwise it sleeps at least 10 µs: with many in
@@ -27,7 +28,7 @@
 //!   compensated. While a drive is in use, processors are kept out of idle states (cpu_idle.rs).
 //! - **Help for an array** (predictable.rs): while an array has a lease, the firmware is IODA's.
 //! - **Power cuts** are faults that revert what was not flushed (undo.rs, store.rs, power.rs).
-//! - **Mount, loop device, run directory and commands** are those of `trimtab-serve`.
+//! - **Back ends, run directory and commands** are those of `trimtab-serve`.
 //!
 //! Life cycle: [`Server::start`] makes a drive from a [`Spec`], and [`Server::serve`] handles
 //! commands until one ends it; dropping a `Server` takes everything down. Other processes find
@@ -68,8 +69,8 @@ mod cpu_idle;
 mod engine;
 mod figures;
 mod flush;
-mod fuse;
 mod info;
+mod kernel;
 mod machine;
 mod path;
 mod path_latency;
@@ -97,6 +98,6 @@ pub use server::Server;
 pub use spec::{Data, Fill, Flush, Spec};
 pub use stat::{DiskFlushes, DiskStat, FlashStat, Stat};
 #[doc(no_inline)]
-pub use trimtab_serve::{Error, Helper, assist};
+pub use trimtab_serve::{BackendChoice, Error, Helper, assist};
 pub use tune::{TUNABLE, TUNABLE_OF_DISKS};
 pub use undo::PowerLoss;

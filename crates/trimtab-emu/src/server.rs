@@ -3,23 +3,24 @@
 use std::io;
 use std::ops::ControlFlow;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use trimtab_device::DriveProfile;
 use trimtab_serve::{
-    Attachment, Claimed, Device, Error, FlagTable, Helper, Mounted, available_memory, next_client,
-    read_command, serve_io, write_line,
+    Backend, Claimed, Device, Error, FlagTable, Helper, Served, ServedDisk, available_memory,
+    next_client, read_command, serve_io, write_line,
 };
 
 use super::control::{Command, Reply};
 use super::cpu_idle::{IdleInhibitor, PM_QOS_FILE};
 use super::engine::{Engine, SPIN_ASLEEP, SPIN_AWAKE};
-use super::fuse::{self, Ticket};
 use super::info::{DriveInfo, RunDirectory, bad_fault};
+use super::kernel::{Content, Ticket};
 use super::path::PathMeter;
 use super::power::PowerSwitch;
-use super::spec::Spec;
+use super::spec::{Data, Spec};
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
@@ -29,16 +30,17 @@ use super::{clock, machine, path_latency, tune};
 ///
 /// No thread of the process may touch the device or the mount (helper.rs).
 pub struct Server {
-    /// Detached first, while its file is still served.
+    /// Detached first, while it is still served.
     device: Device,
     control: UnixListener,
     path: PathMeter,
-    _mounted: Mounted,
+    _served: Served,
     power: PowerSwitch<Ticket>,
     _awake: Option<IdleInhibitor>,
     engine: Arc<Engine<Ticket>>,
     store: Arc<Store>,
     spec: Spec,
+    backend: Backend,
     /// Protections that the machine refused, in words.
     lacking: Vec<String>,
     _claimed: Claimed,
@@ -47,6 +49,9 @@ pub struct Server {
 impl Server {
     /// Makes a drive. `helper` runs the jobs that access its device. `progress` is called with the
     /// share of the flash that has been filled, and may stop the work.
+    ///
+    /// If a server of that name and file was killed, and programs wait for its ublk device, it is
+    /// taken over: content in a file has all that was answered.
     ///
     /// # Errors
     /// The specification is invalid, or the machine lacks something. Nothing is left behind.
@@ -57,9 +62,9 @@ impl Server {
         progress: &mut dyn FnMut(f64) -> ControlFlow<()>,
     ) -> Result<Self, Error> {
         spec.check()?;
-        machine::check(&spec)?;
+        let backend = machine::check(&spec)?;
         spec.check_memory(available_memory())?;
-        let claimed = run_directory.claim(&spec.name)?;
+        let claimed = claim(run_directory, &spec, backend)?;
         // Before threads are started, which inherit it.
         let mut lacking = serve_io();
         let store = Arc::new(Store::open(&spec)?);
@@ -68,24 +73,29 @@ impl Server {
         };
         let awake = if spec.may_sleep { None } else { inhibit_idle(&mut lacking) };
         let spin = if awake.is_some() { SPIN_AWAKE } else { SPIN_ASLEEP };
-        // The path is measured on a stand-in, which is then discarded.
+        // The path is measured on a stand-in, which is then discarded; not of a device in use.
         let (first, to_measure) = match spec.compensation {
-            Some(_) => (model, None),
-            None => {
+            None if !claimed.keeps() => {
                 let (stand_in, filled) = spec.stand_in();
                 (stand_in, Some((model, filled)))
             }
+            _ => (model, None),
         };
         let mut state = State::new(&spec, first, clock::now());
         let flags = Arc::new(FlagTable::create(&claimed.directory().flags())?);
         state.flags = Some(Arc::clone(&flags));
         let engine = Arc::new(Engine::new(state, spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
-        let (directory, capacity) = (claimed.directory(), spec.capacity());
         let waker = awake.as_ref().map(IdleInhibitor::waker);
-        let (requests, content) = (Arc::clone(&engine), Arc::clone(&store));
-        let mounted = fuse::mounted(directory, capacity, requests, content, flags, waker)?;
-        let device = Device::attach(helper, directory, &attachment(&spec))?;
+        let content = Content { engine: Arc::clone(&engine), store: Arc::clone(&store), flags, waker };
+        let prepare = move |requests| content.serve(requests);
+        let (directory, disk) = (claimed.directory(), disk(&spec));
+        let served = match claimed.keeps() {
+            true => Served::take_over(directory, disk, prepare)?,
+            false => Served::new(directory, backend, disk, prepare)?,
+        };
+        let device = Device::attach(helper, &served)?;
+        claimed.taken_over();
         if let Some((model, filled)) = to_measure {
             match path_latency::measure(&device, filled, &engine, model)? {
                 Ok(compensation) => engine.state().begin_compensation(compensation),
@@ -100,10 +110,12 @@ impl Server {
             name: spec.name.clone(),
             device: device.path.clone(),
             pid: std::process::id(),
-            capacity,
+            capacity: spec.capacity(),
             profile: spec.profile.name().to_owned(),
             seed: spec.seed,
             data: spec.data.name().to_owned(),
+            backend,
+            file: file_of(&spec),
             scheduler_before: device.scheduler_before.clone(),
         })?;
         let path = PathMeter::start(device.name(), &engine)?;
@@ -115,12 +127,13 @@ impl Server {
             device,
             control,
             path,
-            _mounted: mounted,
+            _served: served,
             power,
             _awake: awake,
             engine,
             store,
             spec,
+            backend,
             lacking,
             _claimed: claimed,
         })
@@ -171,6 +184,7 @@ impl Server {
         match command {
             Command::Stat => {
                 let mut stat = Stat::of(&mut state, &self.store, &self.spec.data, now);
+                stat.backend = self.backend.text().to_owned();
                 stat.lacking.clone_from(&self.lacking);
                 stat.lacking.extend(self.path.failure());
                 return Ok(Reply::Stat(Box::new(stat)));
@@ -230,11 +244,44 @@ impl Server {
     }
 }
 
-fn attachment(spec: &Spec) -> Attachment {
-    Attachment {
+/// Claims the drive's directory. A device that waits there stays if the drive can take it over: it has
+/// all that was answered.
+fn claim(run_directory: &RunDirectory, spec: &Spec, backend: Backend) -> Result<Claimed, Error> {
+    let Some(file) = file_of(spec).filter(|_| backend == Backend::Ublk) else {
+        return run_directory.claim(&spec.name);
+    };
+    let (claimed, info) = run_directory.claim_waiting(&spec.name)?;
+    match info.and_then(|info| info.file) {
+        Some(other) if claimed.keeps() && other != file => Err(Error::BadInput(format!(
+            "`{0}`: its server was killed, and its device waits with content in {1}: give that \
+             file, or remove it with `trimtab drive remove {0}`",
+            spec.name,
+            other.display()
+        ))),
+        None if claimed.keeps() => {
+            // Content in memory is lost.
+            drop(claimed);
+            run_directory.claim(&spec.name)
+        }
+        _ => Ok(claimed),
+    }
+}
+
+/// The file of a drive's content.
+fn file_of(spec: &Spec) -> Option<PathBuf> {
+    match &spec.data {
+        Data::File { path, .. } => Some(path.clone()),
+        Data::None | Data::Memory { .. } => None,
+    }
+}
+
+fn disk(spec: &Spec) -> ServedDisk {
+    ServedDisk {
+        capacity: spec.capacity(),
         block_bytes: spec.block_bytes,
         scheduler: spec.scheduler.clone(),
         rotational: matches!(spec.profile, DriveProfile::Disk(_)),
+        makes_zeroes: true,
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use trimtab_device::{DiskProfile, Drive, DriveProfile, Fault, FillProgress, Ssd};
 use trimtab_io::{DeviceId, Nanos};
 
-use trimtab_serve::Error;
+use trimtab_serve::{BackendChoice, Error};
 
 use super::info::bad_fault;
 
@@ -26,6 +26,9 @@ pub struct Spec {
     pub fill: Fill,
     /// Where its content is stored.
     pub data: Data,
+    /// How the kernel reaches it.
+    #[serde(default)]
+    pub backend: BackendChoice,
     /// Its I/O scheduler, as in `/sys/block/…/queue/scheduler`.
     pub scheduler: String,
     /// Logical block size, bytes: 512, 1024, 2048 or 4096.
@@ -134,6 +137,7 @@ impl Spec {
             seed: 1,
             fill,
             data: Data::None,
+            backend: BackendChoice::Auto,
             scheduler: "none".to_owned(),
             block_bytes: 512,
             compensation: None,

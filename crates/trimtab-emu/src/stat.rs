@@ -14,6 +14,9 @@ use super::undo::PowerLoss;
 /// Statistics of a drive since it was made. Rates are differences of two of these.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
+    /// How the kernel reaches it: `ublk`, or `FUSE and loop`.
+    #[serde(default)]
+    pub backend: String,
     /// Seconds since it was ready.
     pub uptime_s: f64,
     /// Requests without an answer.
@@ -197,6 +200,7 @@ impl Stat {
         let cuts = store.cuts();
         let figures = &state.figures;
         Self {
+            backend: String::new(),
             uptime_s: uptime.as_secs_f64(),
             in_flight: state.in_flight(),
             reads: figures.counts(Op::Read),

@@ -78,6 +78,9 @@ impl<I: DeviceInfo> Client<I> {
         let mut options = File::options();
         let device = options.read(true).write(true).custom_flags(direct).open(self.info.device());
         let device = device.map_err(failed())?;
+        if self.directory().ublk_device().is_some_and(|ublk| ublk.path() == self.info.device()) {
+            return Ok(device);
+        }
         let backing = trimtab_block::claim::backing_of(&device).map_err(failed())?;
         // The mount is not touched: that would block on a server that does not answer.
         let mounted =

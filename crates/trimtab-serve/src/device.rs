@@ -4,51 +4,52 @@ use std::path::PathBuf;
 
 use trimtab_io::Nanos;
 
-use super::directory::DeviceDirectory;
 use super::error::Error;
 use super::helper::{Helper, Job, Outcome};
+use super::served::{Served, ServedDisk};
 use super::{fuse, loopdev};
 
-/// How a loop device is attached.
-#[derive(Clone, Debug)]
-pub struct Attachment {
-    /// Bytes of a block: 512, 1024, 2048 or 4096.
-    pub block_bytes: u32,
-    /// The kernel's I/O scheduler.
-    pub scheduler: String,
-    /// Whether the kernel takes it for a disk with platters.
-    pub rotational: bool,
-}
-
-/// The loop device over a device's file. Detached when dropped; the kernel does that as soon as no
-/// process has it open. The file must still be served then, so that the kernel can write back what
-/// it holds.
+/// The block device that programs use: a ublk device, or a loop device over a device's file. Detached
+/// when dropped; a loop device as soon as no process has it open. The device must still be served
+/// then, so that the kernel can write back what it holds.
 #[derive(Debug)]
 pub struct Device {
-    /// `/dev/loop…`
+    /// `/dev/ublkb…` or `/dev/loop…`
     pub path: PathBuf,
-    /// Its I/O scheduler before, if it was changed.
+    /// A loop device's I/O scheduler before, if it was changed.
     pub scheduler_before: Option<String>,
+    /// Of a ublk device.
+    ublk: Option<u32>,
     helper: Helper,
     job: PathBuf,
 }
 
 impl Device {
-    /// Attaches a device to the file in a directory's mount.
+    /// Attaches the block device of what is served.
     ///
     /// # Errors
     /// The machine lacks something, or does not take the settings.
-    pub fn attach(
-        helper: Helper,
-        directory: &DeviceDirectory,
-        attachment: &Attachment,
-    ) -> Result<Self, Error> {
-        let file = fuse::file_in(&directory.mount());
-        let Attachment { block_bytes, scheduler, rotational } = attachment.clone();
-        let job = directory.job();
-        match helper.run(&job, &Job::Attach { file, block_bytes, scheduler, rotational })? {
+    pub fn attach(helper: Helper, served: &Served) -> Result<Self, Error> {
+        let directory = served.directory();
+        let ServedDisk { block_bytes, scheduler, rotational, .. } = served.disk().clone();
+        let (job, ublk) = (directory.job(), served.ublk());
+        let attach = match ublk {
+            Some((device, is_taken_over)) => Job::Start {
+                device: device.id,
+                server: std::process::id(),
+                // One that was taken over has what it had.
+                scheduler: (!is_taken_over).then_some(scheduler),
+            },
+            None => {
+                let file = fuse::file_in(&directory.mount());
+                Job::Attach { file, block_bytes, scheduler, rotational }
+            }
+        };
+        match helper.run(&job, &attach)? {
             Outcome::Attached { device: path, scheduler_before } => {
-                Ok(Self { path, scheduler_before, helper, job })
+                served.attached();
+                let ublk = ublk.map(|(device, _)| device.id);
+                Ok(Self { path, scheduler_before, ublk, helper, job })
             }
             _ => Err(unexpected_reply()),
         }
@@ -88,9 +89,13 @@ impl Device {
 impl Drop for Device {
     fn drop(&mut self) {
         let (device, scheduler_before) = (self.path.clone(), self.scheduler_before.take());
+        let job = match self.ublk {
+            Some(device) => Job::Stop { device },
+            None => Job::Detach { device, scheduler_before },
+        };
         // If this fails, the device is detached when its file is not served any more; writes that
         // programs have not flushed are lost then.
-        _ = self.helper.run(&self.job, &Job::Detach { device, scheduler_before });
+        _ = self.helper.run(&self.job, &job);
     }
 }
 

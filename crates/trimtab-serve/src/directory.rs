@@ -1,6 +1,7 @@
 //! A device's directory: the server that holds it, and the removal of its device, mount and
 //! files.
 
+use std::cell::Cell;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -14,6 +15,7 @@ use trimtab_io::WholeFile;
 use super::error::Error;
 use super::holder::{Condition, Holder};
 use super::predictable::FLAGS;
+use super::ublk::{Control, UblkDevice};
 use super::{fuse, fusectl, helper, loopdev};
 
 const INFO: WholeFile = WholeFile::json("a device's info");
@@ -34,6 +36,18 @@ struct Attached {
     device: PathBuf,
     #[serde(default)]
     scheduler_before: Option<String>,
+}
+
+/// What becomes of the device of a killed server that waits for another one, when its directory is
+/// claimed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WhatWaits {
+    /// It is removed: what uses it gets errors.
+    Remove,
+    /// It is removed if nothing uses it.
+    RemoveUnused,
+    /// It stays, to be taken over.
+    Keep,
 }
 
 /// A device's directory.
@@ -90,16 +104,76 @@ impl DeviceDirectory {
         serde_json::from_slice(&INFO.read(&self.file("info.json")).ok()?).ok()
     }
 
+    /// Its ublk device's cookie.
+    fn ublk(&self) -> PathBuf {
+        self.file("ublk")
+    }
+
+    /// Records the cookie by which its ublk device is found, and returns it. Must be called before
+    /// there is one.
+    pub(crate) fn record_ublk(&self) -> Result<u64, Error> {
+        let mut cookie = [0; 8];
+        let flags = rustix::rand::GetRandomFlags::empty();
+        rustix::rand::getrandom(&mut cookie, flags).map_err(Error::system("get random bytes"))?;
+        let cookie = u64::from_ne_bytes(cookie);
+        let failed = format!("write {}", self.ublk().display());
+        fs::write(self.ublk(), format!("{cookie:016x}\n")).map_err(Error::system(failed))?;
+        Ok(cookie)
+    }
+
+    fn ublk_cookie(&self) -> Option<u64> {
+        u64::from_str_radix(fs::read_to_string(self.ublk()).ok()?.trim(), 16).ok()
+    }
+
+    /// Its ublk device, whatever state that is in.
+    pub(crate) fn ublk_device(&self) -> Option<UblkDevice> {
+        let cookie = self.ublk_cookie()?;
+        Control::open().ok()?.found(cookie).first().copied()
+    }
+
+    /// Its ublk device, if that waits for another server because its own was killed.
+    pub(crate) fn waiting(&self, control: &mut Control) -> Option<UblkDevice> {
+        control.settled(self.ublk_cookie()?).filter(UblkDevice::waits)
+    }
+
+    /// The block device that waits for another server.
+    pub(crate) fn what_waits(&self) -> Option<PathBuf> {
+        self.ublk_cookie()?;
+        self.waiting(&mut Control::open().ok()?).map(|device| device.path())
+    }
+
+    /// An error if the device of a killed server waits for another one, and is in use.
+    fn check_unused(&self) -> Result<(), Error> {
+        let Some(device) = self.what_waits() else { return Ok(()) };
+        let Some(why) = loopdev::use_without_opening(&device) else { return Ok(()) };
+        let name = self.directory.file_name().unwrap_or_default().to_string_lossy();
+        Err(Error::Failed(format!(
+            "`{name}`: its server was killed, and {why}: have another server take it over, or \
+             remove it with --force"
+        )))
+    }
+
     /// Claims the directory, and creates it if necessary.
-    pub(crate) fn claim(self) -> Result<Claimed, Error> {
+    pub(crate) fn claim(self, waiting: WhatWaits) -> Result<Claimed, Error> {
         let lock = self.take_lock()?;
         // From here on other processes find it, whatever happens to this one.
         let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));
         noted.map_err(Error::system(format!("write {}", self.lock().display())))?;
-        self.sweep()?;
-        let make = |e| Error::system(format!("make {}", self.mount().display()))(e);
-        fs::create_dir(self.mount()).map_err(make)?;
-        Ok(Claimed { directory: self, _lock: lock })
+        let keeps = waiting == WhatWaits::Keep && self.what_waits().is_some();
+        if keeps {
+            for name in ["control", FLAGS] {
+                _ = fs::remove_file(self.file(name));
+            }
+            helper::wait_for_end(&self.job())?;
+        } else {
+            if waiting != WhatWaits::Remove {
+                self.check_unused()?;
+            }
+            self.sweep()?;
+            let make = |e| Error::system(format!("make {}", self.mount().display()))(e);
+            fs::create_dir(self.mount()).map_err(make)?;
+        }
+        Ok(Claimed { directory: self, keeps: Cell::new(keeps), _lock: lock })
     }
 
     /// Takes the device's lock. Waits for processes that only check whether the device lives (they
@@ -210,7 +284,21 @@ impl DeviceDirectory {
 
     /// The mount point of a file system on one of its devices.
     pub(crate) fn mounted_at(&self) -> Option<String> {
-        self.devices().iter().find_map(|device| loopdev::mounted_at(device))
+        let ublk = self.ublk_device().map(|device| device.path());
+        self.devices().iter().chain(&ublk).find_map(|device| loopdev::mounted_at(device))
+    }
+
+    /// Removes its ublk device. Requests that wait for a server fail.
+    fn delete_ublk(&self) -> Result<(), Error> {
+        let Some(cookie) = self.ublk_cookie() else { return Ok(()) };
+        // Without the driver there is no device.
+        let Ok(mut control) = Control::open() else { return Ok(()) };
+        for device in control.found(cookie) {
+            let failed = || Error::system(format!("remove {}", device.path().display()));
+            control.stop(device.id).map_err(failed())?;
+            control.delete(device.id).map_err(failed())?;
+        }
+        Ok(())
     }
 
     /// Ends the file system, and the devices over its file. Aborts it first, so that nothing blocks
@@ -218,6 +306,7 @@ impl DeviceDirectory {
     pub(crate) fn take_down(&self) -> Result<(), Error> {
         self.abort();
         helper::wait_for_end(&self.job())?;
+        self.delete_ublk()?;
         let info = self.info::<Attached>();
         for device in self.devices() {
             // The number may be reused by now, but not by a file system with our file.
@@ -238,7 +327,7 @@ impl DeviceDirectory {
     pub(crate) fn sweep(&self) -> Result<(), Error> {
         self.take_down()?;
         _ = fs::remove_dir(self.mount());
-        for name in ["control", "info.json", "info.json.new", "log", "job", "connection", FLAGS] {
+        for name in ["control", "info.json", "info.json.new", "log", "job", "connection", "ublk", FLAGS] {
             _ = fs::remove_file(self.file(name));
         }
         Ok(())
@@ -259,6 +348,8 @@ fn is_at(file: &File, path: &Path) -> bool {
 #[derive(Debug)]
 pub struct Claimed {
     directory: DeviceDirectory,
+    /// Whether a device waits in it that has not been taken over.
+    keeps: Cell<bool>,
     _lock: File,
 }
 
@@ -267,6 +358,18 @@ impl Claimed {
     #[must_use]
     pub const fn directory(&self) -> &DeviceDirectory {
         &self.directory
+    }
+
+    /// Whether a device waits to be taken over. Until it [has been](Self::taken_over) it stays,
+    /// whatever becomes of this.
+    #[must_use]
+    pub fn keeps(&self) -> bool {
+        self.keeps.get()
+    }
+
+    /// The device that waited is this process's now.
+    pub fn taken_over(&self) {
+        self.keeps.set(false);
     }
 
     /// Makes the device visible to other processes.
@@ -285,7 +388,7 @@ impl Claimed {
 
 impl Drop for Claimed {
     fn drop(&mut self) {
-        if self.directory.sweep().is_err() {
+        if self.keeps.get() || self.directory.sweep().is_err() {
             // Directory and lock stay, so that it can be found and swept again.
             return;
         }

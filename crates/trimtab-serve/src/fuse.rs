@@ -11,7 +11,6 @@ use std::io::IoSlice;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -19,8 +18,10 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::directory::DeviceDirectory;
 use super::error::Error;
-pub use file::{FileRequest, Handled, ServedFile};
-pub use wire::{Message, wrote};
+use crate::requests::{DiskRequest, Found, Taken, Ticket, TicketKind};
+use crate::served::ServedDisk;
+use file::{Handled, ServedFile};
+use wire::Message;
 
 /// The type of its mounts, by which served devices are recognised.
 pub(crate) const FILE_SYSTEM: &str = trimtab_block::EMULATED_FILE_SYSTEM;
@@ -31,25 +32,33 @@ const MAX_BYTES: u32 = 1 << 20;
 
 /// A connection to the kernel: requests come in, answers go out. Copies are the same connection.
 #[derive(Clone, Debug)]
-pub struct Connection(Arc<OwnedFd>);
+pub(crate) struct Connection(Arc<OwnedFd>);
 
 impl Connection {
     /// Bytes that a buffer for messages must have: a write's data, its header, and spare space that
     /// the kernel requires.
-    pub const MESSAGE_BYTES: usize = MAX_BYTES as usize + 4096;
+    pub(crate) const MESSAGE_BYTES: usize = MAX_BYTES as usize + 4096;
 
     /// Takes the next message, without waiting.
     ///
     /// # Errors
     /// [`Errno::AGAIN`]: there is none. [`Errno::NOENT`] and [`Errno::INTR`]: try again. Others: the
     /// file system was unmounted, or aborted.
-    pub fn receive(&self, message: &mut [u8]) -> rustix::io::Result<usize> {
+    fn receive(&self, message: &mut [u8]) -> rustix::io::Result<usize> {
         rustix::io::read(&self.0, message)
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&self, ticket: Ticket, outcome: Result<&[u8], Errno>) {
+        match (outcome, ticket.kind) {
+            (Ok(_), TicketKind::Write) => self.reply(ticket.number, Ok(&wire::wrote(ticket.length))),
+            (outcome, _) => self.reply(ticket.number, outcome),
+        }
     }
 
     /// Answers a message by its number. The kernel may have dropped the request: then nothing waits
     /// for the answer, and it is ignored.
-    pub fn reply(&self, unique: u64, outcome: Result<&[u8], Errno>) {
+    fn reply(&self, unique: u64, outcome: Result<&[u8], Errno>) {
         let header = wire::header(unique, outcome.map(<[u8]>::len));
         let parts = [IoSlice::new(&header), IoSlice::new(outcome.unwrap_or_default())];
         _ = rustix::io::writev(&self.0, &parts);
@@ -62,42 +71,75 @@ impl AsFd for Connection {
     }
 }
 
-/// A mounted device file. Unmounted when dropped.
-///
-/// The process that has it must not touch the mount, nor the device over it: it would wait for
-/// itself, and could not be killed (helper.rs).
-pub struct Mounted {
-    directory: DeviceDirectory,
-    session: Option<JoinHandle<()>>,
+/// The requests of a mounted file.
+#[derive(Debug)]
+pub(crate) struct FuseRequests {
+    connection: Connection,
+    file: ServedFile,
 }
 
-impl Mounted {
-    /// Mounts the file system in a device's directory. `start` starts the thread that serves it, and
-    /// that ends when the connection does.
-    ///
-    /// # Errors
-    /// The kernel has no FUSE, or the process lacks privileges; or those of `start`.
-    pub fn new(
-        directory: &DeviceDirectory,
-        start: impl FnOnce(Connection) -> Result<JoinHandle<()>, Error>,
-    ) -> Result<Self, Error> {
-        let device = open_device()?;
-        mount(&device, &directory.mount())?;
-        let mut mounted = Self { directory: directory.clone(), session: None };
-        directory.record_connection()?;
-        mounted.session = Some(start(Connection(Arc::new(device)))?);
-        Ok(mounted)
+impl FuseRequests {
+    pub(crate) const fn connection(&self) -> &Connection {
+        &self.connection
     }
-}
 
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // Outstanding requests end in errors.
-        _ = self.directory.take_down();
-        if let Some(session) = self.session.take() {
-            _ = session.join();
+    /// Takes the next request, and answers messages that are none. A write's data are in `buffer`.
+    pub(crate) fn take<'a>(&mut self, buffer: &'a mut [u8]) -> Taken<'a> {
+        loop {
+            let length = match self.connection.receive(buffer) {
+                Ok(length) => length,
+                Err(Errno::AGAIN) => return Taken::Nothing,
+                // The request was dropped meanwhile, or a signal arrived.
+                Err(Errno::NOENT | Errno::INTR) => continue,
+                // Unmounted or aborted.
+                Err(_) => return Taken::Ended,
+            };
+            let Some(message) = Message::parse(&buffer[..length]) else { continue };
+            let number = message.unique;
+            let ticket = |kind, length| Ticket { number, kind, length };
+            let (ticket, found) = match self.file.handle(&message) {
+                Handled::Answer(bytes) => {
+                    self.connection.reply(number, Ok(&bytes));
+                    continue;
+                }
+                Handled::Refusal(errno) => {
+                    self.connection.reply(number, Err(errno));
+                    continue;
+                }
+                Handled::Silence => continue,
+                Handled::Request(DiskRequest::Read { offset, length }) => {
+                    (ticket(TicketKind::Read, length as u32), Found::Read { offset, length })
+                }
+                Handled::Request(DiskRequest::Write { offset, data }) => {
+                    let bytes = length - data.len()..length;
+                    let written = ticket(TicketKind::Write, data.len() as u32);
+                    (written, Found::Write { offset, bytes })
+                }
+                Handled::Request(DiskRequest::Zero { offset, length }) => {
+                    (ticket(TicketKind::Other, 0), Found::Zero { offset, length })
+                }
+                Handled::Request(DiskRequest::Flush) => {
+                    (ticket(TicketKind::Other, 0), Found::Flush)
+                }
+            };
+            return Taken::Request(ticket, found.with(buffer));
         }
     }
+}
+
+/// Mounts the file system with a device's file in its directory.
+pub(crate) fn mount_file(
+    directory: &DeviceDirectory,
+    disk: &ServedDisk,
+) -> Result<FuseRequests, Error> {
+    let device = open_device()?;
+    mount(&device, &directory.mount())?;
+    if let Err(error) = directory.record_connection() {
+        _ = directory.take_down();
+        return Err(error);
+    }
+    let file = ServedFile { capacity: disk.capacity, makes_zeroes: disk.makes_zeroes };
+    Ok(FuseRequests { connection: Connection(Arc::new(device)), file })
 }
 
 /// The device's file in its mount.
@@ -120,7 +162,7 @@ pub(crate) fn unmount_idle(directory: &Path) -> rustix::io::Result<()> {
 ///
 /// # Errors
 /// It has none, or the process lacks privileges.
-pub fn open_device() -> Result<OwnedFd, Error> {
+pub(crate) fn open_device() -> Result<OwnedFd, Error> {
     let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NONBLOCK;
     rustix::fs::open("/dev/fuse", flags, Mode::empty()).map_err(|e| match e {
         Errno::NOENT | Errno::NODEV => Error::Failed(

@@ -32,6 +32,7 @@ use trimtab_io::Nanos;
 use super::error::Error;
 use super::loopdev::{self, LoopDevice};
 use super::reads::{self, Pace};
+use super::ublk::{self, Control};
 use trimtab_io::monotonic;
 
 /// Time limit of a job: far above the usual, on a busy machine too.
@@ -56,6 +57,11 @@ pub struct Helper {
 pub(crate) enum Job {
     /// Attaches a loop device to a file.
     Attach { file: PathBuf, block_bytes: u32, scheduler: String, rotational: bool },
+    /// Makes the block device of a ublk device that is served; or, without a scheduler, hands what
+    /// waits for a killed server's to the server that has taken it over.
+    Start { device: u32, server: u32, scheduler: Option<String> },
+    /// Writes back what the kernel holds of a ublk device, and removes the block device.
+    Stop { device: u32 },
     /// Reads at these offsets of a device, one after the other.
     Read {
         device: PathBuf,
@@ -72,6 +78,8 @@ impl Job {
     fn name(&self) -> &'static str {
         match self {
             Self::Attach { .. } => "attach a loop device",
+            Self::Start { .. } => "start a ublk device",
+            Self::Stop { .. } => "stop a ublk device",
             Self::Read { .. } => "read from the device",
             Self::Look { .. } => "check whether the device is in use",
             Self::Detach { .. } => "detach the device",
@@ -244,6 +252,27 @@ fn act(job: Job) -> Result<Outcome, Error> {
             }
             let (device, scheduler_before) = device.keep();
             Ok(Outcome::Attached { device, scheduler_before })
+        }
+        Job::Start { device, server, scheduler } => {
+            let path = ublk::block_device(device);
+            let failed = |what: &str| Error::system(format!("{what} {}", path.display()));
+            let mut control = Control::open()?;
+            match scheduler {
+                Some(scheduler) => {
+                    control.start(device, server).map_err(failed("start"))?;
+                    loopdev::set_scheduler(&path, &scheduler)?;
+                }
+                None => control.end_recovery(device, server).map_err(failed("take over"))?,
+            }
+            Ok(Outcome::Attached { device: path, scheduler_before: None })
+        }
+        Job::Stop { device } => {
+            let path = ublk::block_device(device);
+            // When it is stopped, the kernel has nothing to write to any more.
+            _ = File::options().write(true).open(&path).and_then(|file| file.sync_all());
+            let failed = Error::system(format!("stop {}", path.display()));
+            Control::open()?.stop(device).map_err(failed)?;
+            Ok(Outcome::Detached)
         }
         Job::Read { device, offsets } => {
             let failed = || Error::system(format!("read {}", device.display()));

@@ -87,19 +87,7 @@ impl LoopDevice {
     /// # Errors
     /// The kernel has no such scheduler.
     pub fn set_scheduler(&mut self, scheduler: &str) -> Result<(), Error> {
-        let file = sys(&self.path).join("queue/scheduler");
-        let all = fs::read_to_string(&file).unwrap_or_default();
-        let known = |name: &str| name.trim_matches(['[', ']']).to_owned();
-        let current = all.split_whitespace().find(|name| name.starts_with('[')).map(known);
-        if current.as_deref() == Some(scheduler) {
-            return Ok(());
-        }
-        fs::write(&file, scheduler).map_err(|_| {
-            let all: Vec<_> = all.split_whitespace().map(known).collect();
-            let all = all.join(", ");
-            Error::BadInput(format!("`{scheduler}`: no such I/O scheduler here; there are: {all}"))
-        })?;
-        self.scheduler_before = current;
+        self.scheduler_before = set_scheduler(&self.path, scheduler)?;
         Ok(())
     }
 
@@ -137,6 +125,23 @@ impl Drop for LoopDevice {
         restore_scheduler(&self.path, self.scheduler_before.as_deref());
         detach(&self.path);
     }
+}
+
+/// Sets the kernel's I/O scheduler for a device. Returns the one before, if that was another.
+pub(crate) fn set_scheduler(path: &Path, scheduler: &str) -> Result<Option<String>, Error> {
+    let file = sys(path).join("queue/scheduler");
+    let all = fs::read_to_string(&file).unwrap_or_default();
+    let known = |name: &str| name.trim_matches(['[', ']']).to_owned();
+    let current = all.split_whitespace().find(|name| name.starts_with('[')).map(known);
+    if current.as_deref() == Some(scheduler) {
+        return Ok(None);
+    }
+    fs::write(&file, scheduler).map_err(|_| {
+        let all: Vec<_> = all.split_whitespace().map(known).collect();
+        let all = all.join(", ");
+        Error::BadInput(format!("`{scheduler}`: no such I/O scheduler here; there are: {all}"))
+    })?;
+    Ok(current)
 }
 
 /// Restores a device's scheduler, if it was changed.
@@ -191,6 +196,16 @@ pub(crate) fn use_of(path: &Path) -> Option<String> {
         Some(at) => format!("{name} is mounted at {at}: unmount it first"),
         None => format!("{name} is in use (mounted elsewhere, or by another device): end that"),
     })
+}
+
+/// How a device is used whose server was killed: opening it could wait for the next one.
+pub(crate) fn use_without_opening(path: &Path) -> Option<String> {
+    let holders = fs::read_dir(sys(path).join("holders"));
+    let is_held = || holders.is_ok_and(|mut holders| holders.next().is_some());
+    match mounted_at(path) {
+        Some(at) => Some(format!("{} is mounted at {at}", name(path))),
+        None => is_held().then(|| format!("{} is in use by another device", name(path))),
+    }
 }
 
 /// A device's mount point, as this process sees it.

@@ -4,6 +4,7 @@
 //!   /run/trimtab/drives/NAME/        (arrays/NAME for an array)
 //!     lock        held while the server lives; contains its process number
 //!     connection  the number of its FUSE connection
+//!     ublk        the cookie by which its ublk device is found
 //!     flags       memory in which an array flags reads of a drive
 //!     job         the helper's current job; locked while it runs
 //!     info.json   the device's description
@@ -26,7 +27,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use trimtab_io::{RUN_VARIABLE, run_directory};
 
-use super::directory::{Claimed, DeviceDirectory};
+use super::directory::{Claimed, DeviceDirectory, WhatWaits};
 use super::error::Error;
 use super::holder::{Condition, Holder};
 
@@ -183,13 +184,41 @@ impl<I: DeviceInfo> RunDirectory<I> {
     /// Claims a device's directory. First removes what a dead device of that name left.
     ///
     /// # Errors
-    /// It exists, or its directory cannot be made.
+    /// It exists, or its directory cannot be made; or its server was killed, and what uses it waits
+    /// for another one.
     pub fn claim(&self, name: &str) -> Result<Claimed, Error> {
+        self.claim_with(name, WhatWaits::RemoveUnused)
+    }
+
+    /// The same, but if a killed server's device waits for another one, that stays to be taken over
+    /// ([`Served::take_over`](crate::Served::take_over)): then returns its description too.
+    ///
+    /// # Errors
+    /// Those of [`claim`](Self::claim).
+    pub fn claim_waiting(&self, name: &str) -> Result<(Claimed, Option<I>), Error> {
+        check_name(I::KIND.noun, name)?;
+        // Without a description it has never been used.
+        let info = self.device_directory(name).info::<I>();
+        let waiting =
+            if info.is_some() { WhatWaits::Keep } else { WhatWaits::RemoveUnused };
+        let claimed = self.claim_with(name, waiting)?;
+        let info = info.filter(|_| claimed.keeps());
+        Ok((claimed, info))
+    }
+
+    /// The block device of a killed server, if requests to it wait for another one.
+    #[must_use]
+    pub fn waiting(&self, name: &str) -> Option<PathBuf> {
+        check_name(I::KIND.noun, name).ok()?;
+        self.device_directory(name).what_waits()
+    }
+
+    fn claim_with(&self, name: &str, waiting: WhatWaits) -> Result<Claimed, Error> {
         check_name(I::KIND.noun, name)?;
         let directory = self.device_directory(name);
         let make = |e| Error::system(format!("make {}", self.devices.display()))(e);
         self.make_run_directory().map_err(make)?;
-        directory.claim()
+        directory.claim(waiting)
     }
 
     /// Creates the parent directory if it is missing. It is readable by all users, whichever needs
@@ -201,14 +230,16 @@ impl<I: DeviceInfo> RunDirectory<I> {
     }
 
     /// Removes what a killed device left. Returns the mount point of a file system on it, if one is
-    /// still mounted; only its user can unmount that.
+    /// still mounted; only its user can unmount that. `force`: even if programs wait for it, which
+    /// another server could serve.
     ///
     /// # Errors
     /// It lives, or something of it cannot be removed.
-    pub fn remove_dead(&self, name: &str) -> Result<Option<String>, Error> {
+    pub fn remove_dead(&self, name: &str, force: bool) -> Result<Option<String>, Error> {
         // Before its own mount is gone: the devices are found by it.
         let mounted = self.device_directory(name).mounted_at();
-        self.claim(name)?;
+        let waiting = if force { WhatWaits::Remove } else { WhatWaits::RemoveUnused };
+        self.claim_with(name, waiting)?;
         Ok(mounted)
     }
 
@@ -231,7 +262,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
                 return Err(Error::Failed(format!("`{name}`: {why}")));
             }
         }
-        self.remove_dead(name)
+        self.remove_dead(name, true)
     }
 
     /// The log file of a device's server.

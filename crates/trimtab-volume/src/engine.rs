@@ -1,7 +1,7 @@
 //! The driver of a planner under a block device, in real time.
 //!
 //! ```text
-//!   FUSE ─> requests ─> (bit of the bitmap, window) ─> Planner ─> ring ─> members
+//!   kernel ─> requests ─> (bit of the bitmap, window) ─> Planner ─> ring ─> members
 //!     ▲                                                   │        │
 //!     └───────────── answer <── (superblocks) ────────────┴────────┘
 //! ```
@@ -28,13 +28,14 @@ mod upkeep;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
 use trimtab_array::{Content, Layout, Level, Member};
 use trimtab_io::{Nanos, Op, monotonic};
-use trimtab_serve::{Connection, Error, ServedFile};
+use trimtab_serve::{Backend, Error, Requests, Ticket};
 use trimtab_steer::InFlightTable;
 use trimtab_uring::{DataRing, Finished, Io, Watched};
 
@@ -109,7 +110,7 @@ struct MemberRequest {
 /// A request of the user.
 #[derive(Default)]
 struct User {
-    unique: u64,
+    ticket: Ticket,
     op: Option<Op>,
     offset: u64,
     length: u64,
@@ -143,11 +144,10 @@ pub(crate) struct Engine {
     pub(crate) policy: PolicyKind,
     pub(crate) predictable: Predictable,
     content: Content,
-    connection: Connection,
-    served: ServedFile,
+    kernel_requests: Requests,
+    backend: Backend,
     /// What offsets and lengths of requests are multiples of.
     pub(crate) block_bytes: u32,
-    message: Box<[u8]>,
     ring: DataRing,
     kernel: Watched,
     wake: Watched,
@@ -184,7 +184,8 @@ impl Engine {
         array: Assembled,
         policy: PolicyKind,
         rates: Rates,
-        connection: Connection,
+        backend: Backend,
+        kernel_requests: Requests,
         inbox: Inbox,
     ) -> Result<Self, Error> {
         let block_bytes = array.block_bytes();
@@ -213,11 +214,10 @@ impl Engine {
             policy,
             predictable: Predictable::default(),
             content: Content::new(layout),
-            kernel: Arc::new(connection.clone()),
-            connection,
-            served: ServedFile { capacity: layout.capacity(), makes_zeroes: false },
+            kernel: Arc::new(watched(&kernel_requests)?),
+            kernel_requests,
+            backend,
             block_bytes,
-            message: vec![0; Connection::MESSAGE_BYTES].into(),
             ring,
             wake: Arc::new(Wake(wake)),
             keeper: Keeper::start(mailbox.clone())?,
@@ -249,7 +249,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Serves the device until the file system is unmounted, and what is in flight is complete.
+    /// Serves the device until it is taken down, and what is in flight is complete.
     pub(crate) fn run(mut self) {
         if let Err(fatal) = self.serve() {
             warn(format_args!("the array ends: {fatal}"));
@@ -313,7 +313,10 @@ impl Engine {
         }
         self.upkeep()?;
         self.act()?;
-        Ok(self.ring.submit()?)
+        self.ring.submit()?;
+        // Answers go together, after what members have to do.
+        self.kernel_requests.submit();
+        Ok(())
     }
 
     fn answered(&mut self, finished: Finished) -> Result<(), Fatal> {
@@ -403,6 +406,12 @@ impl Engine {
     pub(crate) fn has_failed(&self) -> bool {
         self.degraded() > self.redundancy()
     }
+}
+
+/// The requests' file descriptor, for the ring.
+fn watched(requests: &Requests) -> Result<OwnedFd, Error> {
+    let duplicate = requests.as_fd().try_clone_to_owned();
+    duplicate.map_err(Error::system("keep the file descriptor of requests"))
 }
 
 /// Writes a line to the server's log.

@@ -1,8 +1,8 @@
 //! Arrays as block devices, that read around late members.
 //!
 //! ```text
-//!   any program ─> /dev/loopN ─> loop ─> FUSE ─> Engine ─┬─ Planner, policy: which members
-//!                                                         └─ io_uring ─> members
+//!   any program ─> /dev/ublkbN, or /dev/loopN over FUSE ─> Engine ─┬─ Planner, policy: which members
+//!                                                                   └─ io_uring ─> members
 //! ```
 //!
 //! The planner and its policies are those of `trimtab-array`, the same that run in simulation; on the
@@ -19,8 +19,8 @@
 //! - **logs.rs**, engine/ppl.rs and recover.rs: partial parity logs, which close the write hole of RAID 5.
 //! - **guard.rs** keeps policies from computing where members may differ.
 //! - **predictable.rs** has the help of members' firmware for the policy `ioda`: leases, and flags.
-//! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Mount, loop
-//!   device and run directory are those of `trimtab-serve`.
+//! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Back ends
+//!   and run directory are those of `trimtab-serve`.
 //!
 //! Otherwise the write hole of RAID 5 and 6 is md's own with a bitmap: if the machine stops while a stripe is
 //! written and a member is lost before the stripe is resynchronised, what the stripe has on that
@@ -28,7 +28,7 @@
 //!
 //! ```no_run
 //! use std::sync::atomic::AtomicBool;
-//! use trimtab_volume::{Consistency, Helper, Origin, PolicyKind, Rates, RunDirectory, Server, Spec, assist};
+//! use trimtab_volume::{BackendChoice, Consistency, Helper, Origin, PolicyKind, Rates, RunDirectory, Server, Spec, assist};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // The server runs this program again for jobs that it must not do itself.
@@ -39,6 +39,7 @@
 //!     name: "mine".to_owned(),
 //!     members: ["a", "b", "c"].map(|disk| format!("/var/tmp/{disk}.img").into()).to_vec(),
 //!     origin: Origin::Create { level: 5, chunk: 64 << 10, consistency: Consistency::Bitmap, assume_clean: false, force: false },
+//!     backend: BackendChoice::Auto,
 //!     policy: PolicyKind::Adaptive,
 //!     rates: Rates { most: 200 << 20, least: 1 << 20 },
 //! };
@@ -81,4 +82,4 @@ pub use spec::{ArrayInfo, ArrayStatus, Consistency, Origin, PolicyKind, RunDirec
 pub use stat::{MemberStat, Replacement, Stat, WithoutPolicy};
 pub use tasks::Check;
 #[doc(no_inline)]
-pub use trimtab_serve::{Error, Helper, assist};
+pub use trimtab_serve::{BackendChoice, Error, Helper, assist};

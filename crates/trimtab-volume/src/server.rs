@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use trimtab_md::Uuid;
 use trimtab_serve::{
-    Attachment, Claimed, Device, Error, Helper, Mounted, next_client, open_control, open_device,
-    read_command, serve_io, write_line,
+    Backend, Claimed, Device, Error, Helper, Serve, Served, ServedDisk, next_client, read_command,
+    serve_io, write_line,
 };
 
 use crate::assemble::{Found, assemble};
@@ -29,11 +29,11 @@ const PATIENCE: Duration = Duration::from_secs(8);
 ///
 /// No thread of the process may touch the device or the mount (trimtab-serve, helper.rs).
 pub struct Server {
-    /// Detached first, while its file is still served.
+    /// Detached first, while it is still served.
     device: Device,
     control: UnixListener,
     /// Its end waits for what is in flight, and notes that the members agree.
-    _mounted: Mounted,
+    _served: Served,
     mailbox: Mailbox,
     name: String,
     /// With the policy `ioda`.
@@ -46,6 +46,9 @@ pub struct Server {
 impl Server {
     /// Makes or assembles an array. `helper` runs the jobs that access its device.
     ///
+    /// If the server of an array of that name was killed, and programs wait for its ublk device, it
+    /// is taken over when the same array is assembled.
+    ///
     /// # Errors
     /// The specification is invalid, the members cannot be used, or the machine lacks something. No
     /// member has been changed if the input is bad.
@@ -54,9 +57,12 @@ impl Server {
             return Err(Error::Privilege);
         }
         // Checked before anything is written.
-        open_device()?;
-        open_control()?;
-        let claimed = run_directory.claim(&spec.name)?;
+        let backend = spec.backend.resolve()?;
+        let is_assembled = matches!(spec.origin, Origin::Assemble { .. });
+        let (claimed, waiting) = match is_assembled && backend == Backend::Ublk {
+            true => run_directory.claim_waiting(&spec.name)?,
+            false => (run_directory.claim(&spec.name)?, None),
+        };
         if spec.policy == PolicyKind::Ioda {
             predictable::check(&spec.members)?;
         }
@@ -70,32 +76,32 @@ impl Server {
             }
         };
         let Found { array, uuid, lines } = assemble(devices, force)?;
-        let block_bytes = array.block_bytes();
+        if let Some(waiting) = waiting {
+            check_same(&waiting, &uuid)?;
+        }
         let (layout, members) = (array.layout, array.layout.members());
+        let disk = ServedDisk {
+            capacity: layout.capacity(),
+            block_bytes: array.block_bytes(),
+            scheduler: "none".to_owned(),
+            rotational: false,
+            makes_zeroes: false,
+        };
         // Before threads are started, which inherit it.
         let lacking = serve_io();
         let inbox = Inbox::new()?;
         let mailbox = inbox.mailbox.clone();
         let (policy, rates) = (spec.policy, spec.rates);
-        let mounted = Mounted::new(claimed.directory(), |connection| {
-            // The ring belongs to the thread that makes it.
-            let (started, result) = sync_channel(1);
-            let run = move || match Engine::new(array, policy, rates, connection, inbox) {
-                Ok(engine) => {
-                    _ = started.send(Ok(()));
-                    engine.run();
-                }
-                Err(error) => _ = started.send(Err(error)),
-            };
-            let thread = std::thread::Builder::new().name("requests".to_owned()).spawn(run);
-            let thread = thread.map_err(Error::system("start a thread"))?;
-            let ended = |_| Error::Failed("the array's thread ended at its start".to_owned());
-            result.recv().map_err(ended)??;
-            Ok(thread)
-        })?;
-        let attachment =
-            Attachment { block_bytes, scheduler: "none".to_owned(), rotational: false };
-        let device = Device::attach(helper, claimed.directory(), &attachment)?;
+        let prepare = move |requests| {
+            let engine = Engine::new(array, policy, rates, backend, requests, inbox)?;
+            Ok(Box::new(move || engine.run()) as Serve)
+        };
+        let served = match claimed.keeps() {
+            true => Served::take_over(claimed.directory(), disk, prepare)?,
+            false => Served::new(claimed.directory(), backend, disk, prepare)?,
+        };
+        let device = Device::attach(helper, &served)?;
+        claimed.taken_over();
         let control = UnixListener::bind(claimed.directory().control());
         let control = control.map_err(Error::system("make the control socket"))?;
         claimed.publish(&ArrayInfo {
@@ -106,12 +112,13 @@ impl Server {
             level: layout.level().name().to_owned(),
             members,
             uuid,
+            backend,
             scheduler_before: device.scheduler_before.clone(),
         })?;
         let server = Self {
             device,
             control,
-            _mounted: mounted,
+            _served: served,
             mailbox,
             name: spec.name.clone(),
             leases: RefCell::default(),
@@ -260,6 +267,19 @@ impl Server {
         let ended = |_| Error::Failed("the array does not serve requests any more".to_owned());
         result.recv_timeout(PATIENCE).map_err(ended)?
     }
+}
+
+/// Checks that an array is the one whose device waits.
+fn check_same(waiting: &ArrayInfo, uuid: &str) -> Result<(), Error> {
+    if waiting.uuid == uuid {
+        return Ok(());
+    }
+    let ArrayInfo { name, device, uuid: other, .. } = waiting;
+    let device = device.display();
+    Err(Error::BadInput(format!(
+        "`{name}`: its server was killed, and {device} waits for the array {other}, which these \
+         members are not: give those, or remove it with `trimtab array stop {name}`"
+    )))
 }
 
 /// Claims the members; each once.

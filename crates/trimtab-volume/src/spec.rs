@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use trimtab_array::policy::{
     BusyTime, Flagged, Plain, ReadPolicy, Tolerance, Tolerant, Trimtab, TrimtabOptions,
 };
-use trimtab_serve::{DeviceInfo, DeviceKind, Status};
+use trimtab_serve::{Backend, BackendChoice, DeviceInfo, DeviceKind, Status};
 
 /// The arrays' directories on this machine (or of one test).
 pub type RunDirectory = trimtab_serve::RunDirectory<ArrayInfo>;
@@ -27,6 +27,9 @@ pub struct Spec {
     pub members: Vec<PathBuf>,
     /// Where the array comes from.
     pub origin: Origin,
+    /// How the kernel reaches it.
+    #[serde(default)]
+    pub backend: BackendChoice,
     /// Which members reads ask.
     pub policy: PolicyKind,
     /// How fast resynchronising, rebuilding, replacing and checking may be.
@@ -155,6 +158,9 @@ pub struct ArrayInfo {
     pub members: usize,
     /// What it is called in md's format.
     pub uuid: String,
+    /// How the kernel reaches it.
+    #[serde(default)]
+    pub backend: Backend,
     /// The loop device's I/O scheduler before, if it was changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheduler_before: Option<String>,

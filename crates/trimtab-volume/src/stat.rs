@@ -11,7 +11,7 @@ use crate::tasks::Check;
 /// An array's state and counters, since its start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Stat {
-    /// How the kernel reaches it.
+    /// How the kernel reaches it: `ublk`, or `FUSE and loop`.
     pub backend: String,
     /// Its level, as mdadm names it.
     pub level: String,

@@ -31,10 +31,10 @@ fn end_one<I: DeviceInfo>(
         Status::Running(_) | Status::Stopped(_) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.
-            Err(_) if matches!(home.find(name), Ok(Status::Dead)) => home.remove_dead(name)?,
+            Err(_) if matches!(home.find(name), Ok(Status::Dead)) => home.remove_dead(name, force)?,
             ended => return Ok(ended?),
         },
-        Status::Dead => home.remove_dead(name)?,
+        Status::Dead => home.remove_dead(name, force)?,
         Status::Changing if force => home.end(name)?,
         Status::Changing => {
             let why = "it is starting or ending; --force kills it now";

@@ -78,7 +78,7 @@ impl Home {
 
     /// Removes what a killed drive left.
     pub(crate) fn remove_dead(&self, name: &str) -> Result<(), Error> {
-        self.directory.remove_dead(name).map(drop)
+        self.directory.remove_dead(name, true).map(drop)
     }
 }
 

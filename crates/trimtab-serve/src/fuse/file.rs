@@ -5,6 +5,7 @@ use rustix::io::Errno;
 
 use super::wire::{self, Attributes, Call, Message};
 use super::{FILE, MAX_BYTES};
+use crate::requests::DiskRequest;
 
 /// The inode of the file.
 const DISK: u64 = 2;
@@ -16,46 +17,18 @@ const BLOCK: u32 = 4096;
 
 /// The file: a device's bytes.
 #[derive(Clone, Copy, Debug)]
-pub struct ServedFile {
+pub(crate) struct ServedFile {
     /// Its bytes.
-    pub capacity: u64,
-    /// Whether it makes zeroes without data ([`FileRequest::Zero`]); otherwise the kernel writes them.
-    pub makes_zeroes: bool,
-}
-
-/// A request to the file, within its bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FileRequest<'a> {
-    /// Reads; the answer are the bytes.
-    Read {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
-    /// Writes; the answer is [`wrote`](super::wrote).
-    Write {
-        /// First byte.
-        offset: u64,
-        /// What is written.
-        data: &'a [u8],
-    },
-    /// Discards, and zeroing without data: the bytes read as zeroes afterwards. The answer is empty.
-    Zero {
-        /// First byte.
-        offset: u64,
-        /// Bytes.
-        length: u64,
-    },
-    /// What has been answered is to be on stable storage. The answer is empty.
-    Flush,
+    pub(super) capacity: u64,
+    /// Whether it makes zeroes without data ([`DiskRequest::Zero`]); otherwise the kernel writes them.
+    pub(super) makes_zeroes: bool,
 }
 
 /// What is to be done about a message.
 #[derive(Debug)]
-pub enum Handled<'a> {
+pub(super) enum Handled<'a> {
     /// The server does this, and answers.
-    Request(FileRequest<'a>),
+    Request(DiskRequest<'a>),
     /// This is the answer.
     Answer(Vec<u8>),
     /// The answer is this error.
@@ -66,8 +39,7 @@ pub enum Handled<'a> {
 
 impl ServedFile {
     /// Handles a message.
-    #[must_use]
-    pub fn handle<'a>(&self, message: &Message<'a>) -> Handled<'a> {
+    pub(super) fn handle<'a>(&self, message: &Message<'a>) -> Handled<'a> {
         match message.call {
             Call::Init { major, flags } => {
                 let page = rustix::param::page_size() as u32;
@@ -91,19 +63,19 @@ impl ServedFile {
             Call::Flush | Call::Release => Handled::Answer(Vec::new()),
             Call::Notice => Handled::Silence,
             Call::Other => Handled::Refusal(Errno::NOSYS),
-            Call::Sync => Handled::Request(FileRequest::Flush),
+            Call::Sync => Handled::Request(DiskRequest::Flush),
             Call::Read { offset, size } => {
                 let offset = offset.min(self.capacity);
                 let length = u64::from(size).min(self.capacity - offset);
-                Handled::Request(FileRequest::Read { offset, length })
+                Handled::Request(DiskRequest::Read { offset, length })
             }
             Call::Write { offset, data } if self.within(offset, data.len() as u64) => {
-                Handled::Request(FileRequest::Write { offset, data })
+                Handled::Request(DiskRequest::Write { offset, data })
             }
             Call::Write { .. } => Handled::Refusal(Errno::NOSPC),
             Call::Allocate { offset, length, mode } if self.makes_zeroes && makes_zeroes(mode) => {
                 match self.within(offset, length) {
-                    true => Handled::Request(FileRequest::Zero { offset, length }),
+                    true => Handled::Request(DiskRequest::Zero { offset, length }),
                     false => Handled::Refusal(Errno::INVAL),
                 }
             }

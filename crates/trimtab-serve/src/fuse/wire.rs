@@ -36,9 +36,9 @@ const OPEN_DIRECT: u32 = 1 << 0 | 1 << 6;
 
 /// A message from the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Message<'a> {
+pub(super) struct Message<'a> {
     /// Its number, which the answer repeats.
-    pub unique: u64,
+    pub(super) unique: u64,
     /// The inode it concerns.
     pub(super) inode: u64,
     pub(super) call: Call<'a>,
@@ -81,8 +81,7 @@ pub(super) enum Call<'a> {
 
 impl<'a> Message<'a> {
     /// Parses a message. `None` if it is truncated or malformed.
-    #[must_use]
-    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+    pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (header, body) = bytes.split_at_checked(IN_HEADER)?;
         if u32_at(header, 0)? as usize != bytes.len() {
             return None;
@@ -222,8 +221,7 @@ pub(super) fn opened() -> Vec<u8> {
 }
 
 /// The answer to a write of this many bytes: `struct fuse_write_out`.
-#[must_use]
-pub fn wrote(bytes: u32) -> [u8; 8] {
+pub(super) fn wrote(bytes: u32) -> [u8; 8] {
     let mut fields = [0; 8];
     fields[..4].copy_from_slice(&bytes.to_ne_bytes());
     fields

@@ -26,7 +26,7 @@ impl Engine {
         let regions = self.shared.regions();
         let level = self.layout.level();
         Stat {
-            backend: "FUSE and loop".to_owned(),
+            backend: self.backend.text().to_owned(),
             level: level.name().to_owned(),
             chunk: (level != Level::Raid1).then_some(self.layout.chunk()),
             consistency: match self.like().map(|like| like.consistency) {

@@ -1,8 +1,9 @@
 //! Requests of the kernel, and their answers.
 
 use rustix::io::Errno;
+use trimtab_array::Layout;
 use trimtab_io::{DeviceId, Op, Outcome, Request, RequestId, monotonic};
-use trimtab_serve::{FileRequest, Handled, Message, wrote};
+use trimtab_serve::{DiskRequest, Taken, Ticket};
 
 use super::{Engine, Fatal, Held, User};
 
@@ -12,65 +13,27 @@ const BATCH: usize = 32;
 impl Engine {
     /// Takes the requests that have arrived.
     pub(super) fn take_messages(&mut self) -> Result<(), Fatal> {
-        let mut message = std::mem::take(&mut self.message);
         for _ in 0..BATCH {
-            let length = match self.connection.receive(&mut message) {
-                Ok(length) => length,
-                Err(Errno::AGAIN) => break,
-                // The request was dropped meanwhile, or a signal arrived.
-                Err(Errno::NOENT | Errno::INTR) => continue,
-                // Unmounted or aborted.
-                Err(_) => {
+            let (ticket, user) = match self.kernel_requests.take() {
+                Taken::Request(ticket, request) => {
+                    (ticket, user_of(&self.layout, self.block_bytes, ticket, &request))
+                }
+                Taken::Nothing => break,
+                Taken::Ended => {
                     self.is_open = false;
                     break;
                 }
             };
-            let Some(message) = Message::parse(&message[..length]) else { continue };
-            let unique = message.unique;
-            match self.served.handle(&message) {
-                Handled::Request(request) => self.arrived(unique, request)?,
-                Handled::Answer(bytes) => self.connection.reply(unique, Ok(&bytes)),
-                Handled::Refusal(errno) => self.connection.reply(unique, Err(errno)),
-                Handled::Silence => {}
+            match user {
+                Ok(user) => self.arrived(user)?,
+                Err(outcome) => self.kernel_requests.answer(ticket, outcome.map(|()| &[][..])),
             }
         }
-        self.message = message;
         Ok(())
     }
 
-    fn arrived(&mut self, unique: u64, request: FileRequest<'_>) -> Result<(), Fatal> {
-        if !self.is_aligned(&request) {
-            self.connection.reply(unique, Err(Errno::INVAL));
-            return Ok(());
-        }
-        let begun = monotonic();
-        self.tasks.pace.used(begun);
-        let empty = User { unique, begun, ..User::default() };
-        let user = match request {
-            FileRequest::Read { length: 0, .. } | FileRequest::Write { data: [], .. } => {
-                let is_read = matches!(request, FileRequest::Read { .. });
-                let answer: &[u8] = if is_read { &[] } else { &wrote(0) };
-                self.connection.reply(unique, Ok(answer));
-                return Ok(());
-            }
-            FileRequest::Read { offset, length } => {
-                let data = vec![0; length as usize];
-                User { op: Some(Op::Read), offset, length, data, ..empty }
-            }
-            FileRequest::Write { offset, data } => {
-                let length = data.len() as u64;
-                let first = self.layout.locate(offset).stripe;
-                let last = self.layout.locate(offset + length - 1).stripe;
-                let (data, stripes) = (data.to_vec(), first..last + 1);
-                User { op: Some(Op::Write), offset, length, data, stripes, ..empty }
-            }
-            FileRequest::Flush => User { op: Some(Op::Flush), ..empty },
-            // Not offered: parity would have to fit what members return afterwards.
-            FileRequest::Zero { .. } => {
-                self.connection.reply(unique, Err(Errno::OPNOTSUPP));
-                return Ok(());
-            }
-        };
+    fn arrived(&mut self, user: User) -> Result<(), Fatal> {
+        self.tasks.pace.used(user.begun);
         let is_write = user.op == Some(Op::Write);
         let number = self.users.insert(user);
         if is_write && !self.may_begin(number) {
@@ -78,19 +41,6 @@ impl Engine {
             return Ok(());
         }
         self.begin(number)
-    }
-
-    /// Whether members take the request: the block device sends no others, but the file could be
-    /// opened by others. A member that refuses a write would be failed.
-    fn is_aligned(&self, request: &FileRequest<'_>) -> bool {
-        let (offset, length) = match *request {
-            FileRequest::Read { offset, length } | FileRequest::Zero { offset, length } => {
-                (offset, length)
-            }
-            FileRequest::Write { offset, data } => (offset, data.len() as u64),
-            FileRequest::Flush => (0, 0),
-        };
-        (offset | length).is_multiple_of(self.block_bytes.into())
     }
 
     /// Whether a write may begin now. Notes what has to be written before.
@@ -159,19 +109,19 @@ impl Engine {
 
     fn answer(&mut self, number: u32, is_done: bool) {
         let user = &mut self.users[number];
-        let User { unique, length, begun, .. } = *user;
+        let User { ticket, length, begun, .. } = *user;
         let op = user.op.unwrap_or(Op::Flush);
         let data = std::mem::take(&mut user.data);
-        match (is_done, op) {
-            (false, _) => self.connection.reply(unique, Err(Errno::IO)),
-            (true, Op::Read) => self.connection.reply(unique, Ok(&data)),
-            (true, Op::Write) => self.connection.reply(unique, Ok(&wrote(length as u32))),
-            (true, _) => self.connection.reply(unique, Ok(&[])),
-        }
+        let answer = match (is_done, op) {
+            (false, _) => Err(Errno::IO),
+            (true, Op::Read) => Ok(&data[..]),
+            (true, _) => Ok(&[][..]),
+        };
+        self.kernel_requests.answer(ticket, answer);
         let now = monotonic();
         self.figures.completed(op, length, now.since(begun), is_done);
         self.tasks.completed(op, begun..now);
-        *user = User::default();
+        self.users[number] = User::default();
         self.users.remove(number);
     }
 
@@ -183,4 +133,47 @@ impl Engine {
             self.answer(number, is_done);
         }
     }
+}
+
+/// What a request asks for; or the answer to one that asks for nothing or cannot be done.
+fn user_of(
+    layout: &Layout,
+    block_bytes: u32,
+    ticket: Ticket,
+    request: &DiskRequest<'_>,
+) -> Result<User, Result<(), Errno>> {
+    if !is_aligned(request, block_bytes) {
+        return Err(Err(Errno::INVAL));
+    }
+    let empty = User { ticket, begun: monotonic(), ..User::default() };
+    match *request {
+        DiskRequest::Read { length: 0, .. } | DiskRequest::Write { data: [], .. } => Err(Ok(())),
+        DiskRequest::Read { offset, length } => {
+            let data = vec![0; length as usize];
+            Ok(User { op: Some(Op::Read), offset, length, data, ..empty })
+        }
+        DiskRequest::Write { offset, data } => {
+            let length = data.len() as u64;
+            let first = layout.locate(offset).stripe;
+            let last = layout.locate(offset + length - 1).stripe;
+            let (data, stripes) = (data.to_vec(), first..last + 1);
+            Ok(User { op: Some(Op::Write), offset, length, data, stripes, ..empty })
+        }
+        DiskRequest::Flush => Ok(User { op: Some(Op::Flush), ..empty }),
+        // Not offered: parity would have to fit what members return afterwards.
+        DiskRequest::Zero { .. } => Err(Err(Errno::OPNOTSUPP)),
+    }
+}
+
+/// Whether members take the request: the block device sends no others, but the file could be opened
+/// by others. A member that refuses a write would be failed.
+fn is_aligned(request: &DiskRequest<'_>, block_bytes: u32) -> bool {
+    let (offset, length) = match *request {
+        DiskRequest::Read { offset, length } | DiskRequest::Zero { offset, length } => {
+            (offset, length)
+        }
+        DiskRequest::Write { offset, data } => (offset, data.len() as u64),
+        DiskRequest::Flush => (0, 0),
+    };
+    (offset | length).is_multiple_of(block_bytes.into())
 }

@@ -4,7 +4,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
-use trimtab_volume::{Array, Consistency, Origin, PolicyKind, Rates, RunDirectory, Spec};
+use trimtab_volume::{
+    Array, BackendChoice, Consistency, Origin, PolicyKind, Rates, RunDirectory, Spec,
+};
 
 use crate::background::{self, Message};
 use crate::console;
@@ -33,11 +35,18 @@ Examples:
 After a crash what the write-intent bitmap says is made equal first; the array can be used
 meanwhile; with partial parity logs nothing has to be. An array without these that was not
 stopped in order and lacks a member starts only with --force, because what is computed for
-that member may be wrong.";
+that member may be wrong.
+
+Over ublk an array whose server is killed stays, and what programs ask of it waits until it
+is assembled again, under the same name.";
 
 /// How an array is run.
 #[derive(Debug, clap::Args)]
 struct Running {
+    /// How the kernel reaches it: ublk, FUSE with a loop device (fuse), or ublk where the kernel
+    /// has it (auto).
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    backend: BackendChoice,
     /// Which members reads ask: those that hold the data (plain), or around members that are
     /// late, without a model (adaptive), by their state and within a budget (trimtab), or
     /// because they say so (ioda: emulated drives, which then clean in turns).
@@ -116,9 +125,9 @@ fn start(name: String, members: Vec<PathBuf>, origin: Origin, running: &Running)
         .map(absolute)
         .collect::<Result<_, _>>()
         .context("cannot determine the working directory")?;
-    let Running { policy, rate, least_rate } = *running;
+    let Running { backend, policy, rate, least_rate } = *running;
     let rates = Rates { most: rate, least: least_rate };
-    let spec = Spec { name, members, origin, policy, rates };
+    let spec = Spec { name, members, origin, backend, policy, rates };
     let (_, device) = background::start("array", "serve", &spec, |message| {
         if let Message::Note(line) = message {
             log::line(line);

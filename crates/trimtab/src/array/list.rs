@@ -51,6 +51,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             }
             ArrayStatus::Stopped(info) => (Some(info), "stopped: does not answer".to_owned()),
             ArrayStatus::Changing => (None, "starting or ending".to_owned()),
+            ArrayStatus::Dead if home.waiting(&name).is_some() => {
+                (None, "killed, and waits: assemble it, or stop it".to_owned())
+            }
             ArrayStatus::Dead => (None, "killed: stop it".to_owned()),
         };
         Listed { name, info, state, spares }
@@ -59,19 +62,20 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     if args.json {
         return Json::StandardOutput.write(&all);
     }
-    let columns = ["array", "device", "state", "level", "members", "size"];
+    let columns = ["array", "device", "back end", "state", "level", "members", "size"];
     let align = |name| if ["size", "members"].contains(&name) { Align::Right } else { Align::Left };
     let mut table = Table::new(&columns.map(|name| (name, align(name))));
     for Listed { name, info, state, spares } in all {
-        let [device, level, members, size] = info.map_or_else(Default::default, |info| {
+        let [device, backend, level, members, size] = info.map_or_else(Default::default, |info| {
             let device = info.device.display().to_string();
             let members = match spares {
                 None | Some(0) => info.members.to_string(),
                 Some(spares) => format!("{} + {spares} spare", info.members),
             };
-            [device, info.level, members, bytes(info.capacity)]
+            let backend = info.backend.text().to_owned();
+            [device, backend, info.level, members, bytes(info.capacity)]
         });
-        table.row([name, device, state, level, members, size]);
+        table.row([name, device, backend, state, level, members, size]);
     }
     Ok(write!(console::out(false), "{table}")?)
 }

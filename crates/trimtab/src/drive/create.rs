@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 use trimtab_device::DriveProfile;
-use trimtab_emu::{Data, Fault, Fill, Flush, RunDirectory, Server, Spec};
+use trimtab_emu::{BackendChoice, Data, Fault, Fill, Flush, RunDirectory, Server, Spec};
 use trimtab_io::{Nanos, WholeFile};
 use trimtab_report::bytes;
 
@@ -28,10 +28,14 @@ Examples:
   sudo trimtab drive create safe --size 3G --data file --file /var/tmp/safe.img --flush durable
   sudo trimtab drive create turning --profile disk-7200 --size 64G --data none
   sudo trimtab drive create bad --size 3G --faults examples/drive-faults.toml
+  sudo trimtab drive create old --size 3G --backend fuse
 
 Flash starts half full and in steady state, independent of its content (--fill 0 for a
 fresh drive); a disk has no such state. Content starts as zeroes. The size is rounded to one that the profile can
-be scaled to. Ctrl-C removes a drive that runs in the foreground.";
+be scaled to. Ctrl-C removes a drive that runs in the foreground.
+
+Over ublk a drive whose server is killed stays, and what programs ask of it waits: the same
+`create` with the same --file takes it over; with content in memory it can only be removed.";
 
 /// The drive to create.
 #[derive(Debug, clap::Args)]
@@ -62,6 +66,10 @@ pub(crate) struct Args {
     /// lose. 0 for a drive that loses nothing [default: the profile's write buffer].
     #[arg(long, value_name = "SIZE", value_parser = size_or_none)]
     write_cache: Option<u64>,
+    /// How the kernel reaches it: ublk, FUSE with a loop device (fuse), or ublk where the kernel
+    /// has it (auto).
+    #[arg(long, value_name = "WHICH", default_value = "auto")]
+    backend: BackendChoice,
     /// The kernel's I/O scheduler for it.
     #[arg(long, value_name = "NAME", default_value = "none")]
     scheduler: String,
@@ -167,6 +175,7 @@ impl Args {
             profile,
             seed: self.seed,
             fill,
+            backend: self.backend,
             scheduler: self.scheduler.clone(),
             block_bytes: self.block_size,
             compensation: self.lead,

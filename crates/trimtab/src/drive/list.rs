@@ -40,17 +40,21 @@ enum Drive {
 }
 
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let listed = |(name, found)| match found {
+    let home = RunDirectory::from_environment();
+    let listed = |(name, found): (String, DriveStatus)| match found {
         DriveStatus::Running(info) => Drive::Known { info, state: "running" },
         DriveStatus::Stopped(info) => Drive::Known { info, state: "stopped: does not answer" },
         DriveStatus::Changing => Drive::Unknown { name, state: "starting or ending" },
+        DriveStatus::Dead if home.waiting(&name).is_some() => {
+            Drive::Unknown { name, state: "killed, and waits: create it again, or remove it" }
+        }
         DriveStatus::Dead => Drive::Unknown { name, state: "killed: remove it" },
     };
-    let all: Vec<_> = RunDirectory::from_environment().list()?.into_iter().map(listed).collect();
+    let all: Vec<_> = home.list()?.into_iter().map(listed).collect();
     if args.json {
         return Json::StandardOutput.write(&all);
     }
-    let columns = ["drive", "device", "state", "profile", "size", "data", "seed"];
+    let columns = ["drive", "device", "back end", "state", "profile", "size", "data", "seed"];
     let align = |name| if ["size", "seed"].contains(&name) { Align::Right } else { Align::Left };
     let mut table = Table::new(&columns.map(|name| (name, align(name))));
     for drive in all {
@@ -58,11 +62,12 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             Drive::Known { info, state } => {
                 let device = info.device.display().to_string();
                 let (size, seed) = (bytes(info.capacity), info.seed.to_string());
-                [info.name, device, state.to_owned(), info.profile, size, info.data, seed]
+                let backend = info.backend.text().to_owned();
+                [info.name, device, backend, state.to_owned(), info.profile, size, info.data, seed]
             }
             Drive::Unknown { name, state } => {
-                let mut row = <[String; 7]>::default();
-                (row[0], row[2]) = (name, state.to_owned());
+                let mut row = <[String; 8]>::default();
+                (row[0], row[3]) = (name, state.to_owned());
                 row
             }
         });

@@ -12,7 +12,8 @@ Examples:
 
 A mounted drive is removed only with --force; its file system then gets errors, and a
 server that does not answer (stopped, or just starting) is killed. If a drive's server was
-killed, the remains are removed.";
+killed, the remains are removed; --force also removes a mounted drive over ublk that waits
+for another server.";
 
 /// What to remove.
 #[derive(Debug, clap::Args)]

@@ -60,7 +60,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 fn facts(drive: &Drive, stat: &Stat) -> Facts {
     let info = drive.info();
     let mut facts = Facts::new();
-    facts.add("drive", format!("{}, {}", info.name, info.device.display()));
+    let over = if stat.backend.is_empty() { info.backend.text() } else { &stat.backend };
+    facts.add("drive", format!("{}, {}, over {over}", info.name, info.device.display()));
     facts.add("profile", format!("{}, {}, seed {}", info.profile, bytes(info.capacity), info.seed));
     facts.add("up", long(Nanos::from_secs_f64(stat.uptime_s)));
     facts.add("in flight", count(stat.in_flight as u64));

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
 use trimtab_io::{Nanos, Op};
-use trimtab_serve::{Connection, Flag};
+use trimtab_serve::{self as serve, Flag, Replier};
 
 use super::super::engine::{Engine, Incoming};
 use super::super::store::Store;
@@ -43,7 +43,7 @@ impl Work<'_> {
     pub(super) fn run(
         &self,
         store: &Store,
-        unique: u64,
+        ticket: serve::Ticket,
         arrival: Nanos,
     ) -> Result<Incoming<Ticket>, Errno> {
         let answer = match self {
@@ -52,7 +52,7 @@ impl Work<'_> {
             }
             Self::Write { offset, data } => {
                 store.write(*offset, data).map_err(|e| errno(&e))?;
-                Answer::Written(data.len() as u32)
+                Answer::Nothing
             }
             Self::Discard { offset, length } => {
                 store.discard(*offset, *length).map_err(|e| errno(&e))?;
@@ -60,7 +60,7 @@ impl Work<'_> {
             }
         };
         let (op, offset, length) = self.request();
-        let ticket = Ticket { unique, answer };
+        let ticket = Ticket { ticket, answer };
         let flag = if let Self::Read { flag, .. } = self { *flag } else { None };
         Ok(Incoming { arrival, op, offset, length, ticket, flag })
     }
@@ -83,7 +83,7 @@ fn errno(error: &io::Error) -> Errno {
 
 /// An access for a worker.
 struct Job {
-    unique: u64,
+    ticket: serve::Ticket,
     arrival: Nanos,
     work: Work<'static>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Workers {
 
 impl Workers {
     pub(super) fn start(
-        connection: &Connection,
+        replier: &Replier,
         store: &Arc<Store>,
         engine: &Arc<Engine<Ticket>>,
     ) -> io::Result<Self> {
@@ -104,17 +104,17 @@ impl Workers {
         let queue = Arc::new(Mutex::new(queue));
         let mut workers = Self { jobs: Some(jobs), threads: Vec::new() };
         for _ in 0..WORKERS {
-            let (connection, store, engine) =
-                (connection.clone(), Arc::clone(store), Arc::clone(engine));
+            let (replier, store, engine) =
+                (replier.clone(), Arc::clone(store), Arc::clone(engine));
             let queue = Arc::clone(&queue);
-            let run = move || work(&queue, &connection, &store, &engine);
+            let run = move || work(&queue, &replier, &store, &engine);
             workers.threads.push(thread::Builder::new().name("content".to_owned()).spawn(run)?);
         }
         Ok(workers)
     }
 
-    pub(super) fn give(&self, unique: u64, arrival: Nanos, work: Work<'_>) {
-        let job = Job { unique, arrival, work: work.into_owned() };
+    pub(super) fn give(&self, ticket: serve::Ticket, arrival: Nanos, work: Work<'_>) {
+        let job = Job { ticket, arrival, work: work.into_owned() };
         let jobs = self.jobs.as_ref().expect("is there until it is dropped");
         jobs.send(job).expect("workers live until this is dropped");
     }
@@ -129,18 +129,18 @@ impl Drop for Workers {
 
 fn work(
     queue: &Mutex<Receiver<Job>>,
-    connection: &Connection,
+    replier: &Replier,
     store: &Store,
     engine: &Engine<Ticket>,
 ) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Job { unique, arrival, work }) = job else { return };
-        match work.run(store, unique, arrival) {
+        let Ok(Job { ticket, arrival, work }) = job else { return };
+        match work.run(store, ticket, arrival) {
             Ok(arrived) => engine.submit(arrived),
             Err(error) => {
                 count_failure(engine, error);
-                connection.reply(unique, Err(error));
+                replier.reply(ticket, Err(error));
             }
         }
     }

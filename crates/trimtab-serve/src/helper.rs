@@ -269,7 +269,7 @@ fn act(job: Job) -> Result<Outcome, Error> {
         Job::Stop { device } => {
             let path = ublk::block_device(device);
             // When it is stopped, the kernel has nothing to write to any more.
-            _ = File::options().write(true).open(&path).and_then(|file| file.sync_all());
+            _ = File::open(&path).and_then(|file| file.sync_all());
             let failed = Error::system(format!("stop {}", path.display()));
             Control::open()?.stop(device).map_err(failed)?;
             Ok(Outcome::Detached)

@@ -56,6 +56,8 @@ pub enum Feature {
     Fuse,
     /// `loop`: loop devices.
     Loop,
+    /// `ublk`: ublk devices (the module ublk_drv).
+    Ublk,
     /// `mount`: this process may mount file systems.
     Mount,
     /// `xfs`: the kernel has XFS loaded.
@@ -88,12 +90,13 @@ pub enum Feature {
 use Feature::*;
 
 /// All but the programs.
-const NAMED: [(Feature, &str); 16] = [
+const NAMED: [(Feature, &str); 17] = [
     (Root, "root"),
     (Bpf, "bpf"),
     (BpfLsm, "bpf-lsm"),
     (Fuse, "fuse"),
     (Loop, "loop"),
+    (Ublk, "ublk"),
     (Mount, "mount"),
     (Xfs, "xfs"),
     (Ext4, "ext4"),
@@ -137,6 +140,10 @@ impl Feature {
             Loop => {
                 let control = Path::new("/dev/loop-control").exists();
                 (control && is_in_path("losetup"), "loop devices and losetup".to_owned())
+            }
+            Ublk => {
+                let control = Path::new("/dev/ublk-control").exists();
+                (control, "ublk (/dev/ublk-control)".to_owned())
             }
             Mount => (may_mount(), "the right to mount (CAP_SYS_ADMIN)".to_owned()),
             Xfs => (has_file_system("xfs"), "a kernel with xfs".to_owned()),

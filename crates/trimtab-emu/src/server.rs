@@ -87,7 +87,8 @@ impl Server {
         let engine = Arc::new(Engine::new(state, spin)?);
         let power = PowerSwitch::start(&engine, &store, spec.seed)?;
         let waker = awake.as_ref().map(IdleInhibitor::waker);
-        let content = Content { engine: Arc::clone(&engine), store: Arc::clone(&store), flags, waker };
+        let content =
+            Content { engine: Arc::clone(&engine), store: Arc::clone(&store), flags, waker };
         let prepare = move |requests| content.serve(requests);
         let (directory, disk) = (claimed.directory(), disk(&spec));
         let served = match claimed.keeps() {

@@ -327,7 +327,9 @@ impl DeviceDirectory {
     pub(crate) fn sweep(&self) -> Result<(), Error> {
         self.take_down()?;
         _ = fs::remove_dir(self.mount());
-        for name in ["control", "info.json", "info.json.new", "log", "job", "connection", "ublk", FLAGS] {
+        for name in
+            ["control", "info.json", "info.json.new", "log", "job", "connection", "ublk", FLAGS]
+        {
             _ = fs::remove_file(self.file(name));
         }
         Ok(())

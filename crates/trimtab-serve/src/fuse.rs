@@ -51,7 +51,9 @@ impl Connection {
     /// Answers a request.
     pub(crate) fn answer(&self, ticket: Ticket, outcome: Result<&[u8], Errno>) {
         match (outcome, ticket.kind) {
-            (Ok(_), TicketKind::Write) => self.reply(ticket.number, Ok(&wire::wrote(ticket.length))),
+            (Ok(_), TicketKind::Write) => {
+                self.reply(ticket.number, Ok(&wire::wrote(ticket.length)))
+            }
             (outcome, _) => self.reply(ticket.number, outcome),
         }
     }

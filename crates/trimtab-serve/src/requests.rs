@@ -103,14 +103,14 @@ pub struct Requests {
 
 enum Side {
     Fuse(FuseRequests),
-    Ublk(Queues),
+    Ublk(Box<Queues>),
 }
 
 impl Requests {
     pub(crate) fn open(link: Link) -> Result<Self, Error> {
         let (side, bytes) = match link {
             Link::Fuse(requests) => (Side::Fuse(requests), Connection::MESSAGE_BYTES),
-            Link::Ublk(device) => (Side::Ublk(device.open()?), ublk::MAX_BYTES as usize),
+            Link::Ublk(device) => (Side::Ublk(Box::new(device.open()?)), ublk::MAX_BYTES as usize),
         };
         Ok(Self { side, buffer: vec![0; bytes].into() })
     }

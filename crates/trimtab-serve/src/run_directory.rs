@@ -199,8 +199,7 @@ impl<I: DeviceInfo> RunDirectory<I> {
         check_name(I::KIND.noun, name)?;
         // Without a description it has never been used.
         let info = self.device_directory(name).info::<I>();
-        let waiting =
-            if info.is_some() { WhatWaits::Keep } else { WhatWaits::RemoveUnused };
+        let waiting = if info.is_some() { WhatWaits::Keep } else { WhatWaits::RemoveUnused };
         let claimed = self.claim_with(name, waiting)?;
         let info = info.filter(|_| claimed.keeps());
         Ok((claimed, info))

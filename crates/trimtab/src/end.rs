@@ -31,7 +31,9 @@ fn end_one<I: DeviceInfo>(
         Status::Running(_) | Status::Stopped(_) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.
-            Err(_) if matches!(home.find(name), Ok(Status::Dead)) => home.remove_dead(name, force)?,
+            Err(_) if matches!(home.find(name), Ok(Status::Dead)) => {
+                home.remove_dead(name, force)?
+            }
             ended => return Ok(ended?),
         },
         Status::Dead => home.remove_dead(name, force)?,

@@ -1,11 +1,15 @@
-//! Running emulated drives and arrays, of any user and in any run directory.
+//! Running emulated drives and arrays: over FUSE of any user and in any run directory, over ublk those
+//! of this run directory.
 
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+
+use trimtab_io::run_directory;
 
 use super::holder::Served;
 use super::mounts::Mount;
-use super::number::{FileId, Identity, Kind};
+use super::number::{FileId, Identity, Kind, Number};
 use crate::EMULATED_FILE_SYSTEM;
 
 /// The part of an emulated drive's `info.json` that is needed here.
@@ -13,6 +17,21 @@ use crate::EMULATED_FILE_SYSTEM;
 struct Info {
     /// Its server's process.
     pid: u32,
+    /// Its block device.
+    #[serde(default)]
+    device: PathBuf,
+    /// How the kernel reaches it.
+    #[serde(default)]
+    backend: String,
+}
+
+/// What the kernel has of an emulated drive or an array.
+#[derive(Clone, Debug)]
+enum Reached {
+    /// The file system with its file, which its loop device is attached to.
+    FileSystem(u64),
+    /// Its block device, over ublk.
+    Device(Number),
 }
 
 /// An emulated drive or an array.
@@ -22,15 +41,43 @@ pub(super) struct Emulated {
     pub(super) name: String,
     /// Its server's process, if known.
     pub(super) process: Option<u32>,
-    /// The file system with its file, which its loop device is attached to.
-    pub(super) file_system: u64,
+    reached: Reached,
 }
 
 impl Emulated {
-    /// The emulated drives and arrays whose file system is among these mounts.
+    /// The emulated drives and arrays whose file system is among these mounts, and those over ublk.
     pub(super) fn among(mounts: &[Mount]) -> Vec<Self> {
         let ours = mounts.iter().filter(|mount| mount.kind == EMULATED_FILE_SYSTEM);
-        ours.filter_map(Self::of).collect()
+        let mut found: Vec<_> = ours.filter_map(Self::of).collect();
+        for (directory, kind) in [("drives", Served::Drive), ("arrays", Served::Array)] {
+            let all = fs::read_dir(run_directory().join(directory)).into_iter().flatten();
+            found.extend(all.flatten().filter_map(|one| Self::over_ublk(&one.path(), kind)));
+        }
+        found
+    }
+
+    /// The one of this run directory's, if it is over ublk and its device is there.
+    fn over_ublk(directory: &Path, kind: Served) -> Option<Self> {
+        let info: Info =
+            serde_json::from_slice(&fs::read(directory.join("info.json")).ok()?).ok()?;
+        let device = fs::metadata(&info.device).ok()?;
+        let is_it = info.backend == "ublk" && device.file_type().is_block_device();
+        is_it.then(|| Self {
+            kind,
+            name: directory.file_name().unwrap_or_default().to_string_lossy().into_owned(),
+            process: Some(info.pid),
+            reached: Reached::Device(Number(device.rdev())),
+        })
+    }
+
+    /// Whether loop devices over files of this file system are its device.
+    pub(super) const fn has_file_system(&self, number: u64) -> bool {
+        matches!(self.reached, Reached::FileSystem(own) if own == number)
+    }
+
+    /// Whether this disk is its device.
+    pub(super) fn is(&self, disk: Number) -> bool {
+        matches!(self.reached, Reached::Device(own) if own == disk)
     }
 
     fn of(mount: &Mount) -> Option<Self> {
@@ -45,7 +92,7 @@ impl Emulated {
             kind: if is_array { Served::Array } else { Served::Drive },
             name: directory.file_name()?.to_string_lossy().into_owned(),
             process: info.map(|info| info.pid),
-            file_system: mount.number,
+            reached: Reached::FileSystem(mount.number),
         })
     }
 

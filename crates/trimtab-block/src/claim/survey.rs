@@ -67,6 +67,10 @@ impl Survey {
                 return Some(InUse { part, holder });
             }
         }
+        let disk = number.disk().unwrap_or(number);
+        if let Some(drive) = self.drives.iter().find(|drive| drive.is(disk)) {
+            return (!served_too).then(|| InUse { part: Part::Itself, holder: holder_of(drive) });
+        }
         let device = self.loop_of(number)?;
         if let Some(holder) = self.emulates(device) {
             return (!served_too).then_some(InUse { part: Part::Itself, holder });
@@ -127,7 +131,10 @@ impl Survey {
     /// The emulated drive that has this device.
     fn emulates(&self, device: &Loop) -> Option<Holder> {
         let file_system = device.backing.file_system;
-        let drive = self.drives.iter().find(|drive| drive.file_system == file_system)?;
-        Some(Holder::Drive { kind: drive.kind, name: drive.name.clone(), process: drive.process })
+        self.drives.iter().find(|drive| drive.has_file_system(file_system)).map(holder_of)
     }
+}
+
+fn holder_of(drive: &Emulated) -> Holder {
+    Holder::Drive { kind: drive.kind, name: drive.name.clone(), process: drive.process }
 }

@@ -143,12 +143,7 @@ impl BackEnd for KernelRequests {
 }
 
 impl Disk {
-    fn outcome(
-        &self,
-        ticket: serve::Ticket,
-        request: DiskRequest<'_>,
-        arrival: Nanos,
-    ) -> Outcome {
+    fn outcome(&self, ticket: serve::Ticket, request: DiskRequest<'_>, arrival: Nanos) -> Outcome {
         match request {
             DiskRequest::Flush => self.flush(ticket, arrival),
             DiskRequest::Read { offset, length } => {

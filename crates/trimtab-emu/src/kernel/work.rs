@@ -104,8 +104,7 @@ impl Workers {
         let queue = Arc::new(Mutex::new(queue));
         let mut workers = Self { jobs: Some(jobs), threads: Vec::new() };
         for _ in 0..WORKERS {
-            let (replier, store, engine) =
-                (replier.clone(), Arc::clone(store), Arc::clone(engine));
+            let (replier, store, engine) = (replier.clone(), Arc::clone(store), Arc::clone(engine));
             let queue = Arc::clone(&queue);
             let run = move || work(&queue, &replier, &store, &engine);
             workers.threads.push(thread::Builder::new().name("content".to_owned()).spawn(run)?);
@@ -127,12 +126,7 @@ impl Drop for Workers {
     }
 }
 
-fn work(
-    queue: &Mutex<Receiver<Job>>,
-    replier: &Replier,
-    store: &Store,
-    engine: &Engine<Ticket>,
-) {
+fn work(queue: &Mutex<Receiver<Job>>, replier: &Replier, store: &Store, engine: &Engine<Ticket>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Job { ticket, arrival, work }) = job else { return };

@@ -110,7 +110,7 @@ impl Drop for DriveProcess {
         _ = self.server.kill();
         _ = self.server.wait();
         restore(&self.changed);
-        _ = self.home.remove_dead(NAME, true);
+        _ = self.home.remove_dead(NAME);
     }
 }
 

@@ -103,8 +103,7 @@ impl Control {
         data: u64,
     ) -> rustix::io::Result<()> {
         use std::os::fd::AsRawFd as _;
-        let arguments =
-            abi::control_command(id, abi::NO_QUEUE, bytes as u16, address, data);
+        let arguments = abi::control_command(id, abi::NO_QUEUE, bytes as u16, address, data);
         let entry = opcode::UringCmd80::new(Fd(self.file.as_raw_fd()), command);
         let entry = entry.cmd(arguments).build();
         // SAFETY: the memory that the command uses stays until it is done, which is waited for.
@@ -145,9 +144,8 @@ impl Control {
         };
         let address = (&raw mut info) as u64;
         // SAFETY: the kernel reads and writes a `struct ublksrv_ctrl_dev_info`, which this is.
-        let added = unsafe {
-            self.run(control::ADD_DEV, abi::ANY, size_of::<DevInfo>(), address, 0)
-        };
+        let added =
+            unsafe { self.run(control::ADD_DEV, abi::ANY, size_of::<DevInfo>(), address, 0) };
         added.map_err(Error::system("make a ublk device"))?;
         let device = UblkDevice::of(&info);
         if let Err(error) = self.describe(device.id, disk) {
@@ -161,8 +159,7 @@ impl Control {
         let mut params = params(disk);
         let address = (&raw mut params) as u64;
         // SAFETY: the kernel reads a `struct ublk_params` of the length that it has.
-        let set =
-            unsafe { self.run(control::SET_PARAMS, id, size_of::<Params>(), address, 0) };
+        let set = unsafe { self.run(control::SET_PARAMS, id, size_of::<Params>(), address, 0) };
         set.map_err(Error::system("describe a ublk device"))
     }
 

@@ -208,10 +208,8 @@ impl Queues {
 
     /// Has the ring's completion wake the thread when another one answers.
     fn listen(&mut self) {
-        let poll = opcode::PollAdd::new(
-            Fd(self.mailbox.wake.as_raw_fd()),
-            PollFlags::IN.bits().into(),
-        );
+        let poll =
+            opcode::PollAdd::new(Fd(self.mailbox.wake.as_raw_fd()), PollFlags::IN.bits().into());
         self.push(&poll.build().user_data(TAG_WAKE));
     }
 

@@ -162,6 +162,12 @@ const NOT: &[(&str, &str)] = &[
         "needs four emulated drives; tests/array_ioda.rs makes some",
     ),
     ("sudo scripts/array-latency", "takes twenty minutes"),
+    ("sudo scripts/backends", "needs a kernel with ublk, and takes minutes"),
+    ("sudo modprobe ublk_drv", "loads a module of this machine's kernel"),
+    (
+        "sudo trimtab array assemble fast --backend ublk",
+        "needs a kernel with ublk; tests/backend_ublk.rs assembles some in a guest",
+    ),
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 

@@ -226,8 +226,22 @@ impl Server {
     }
 
     fn check_removable(&self, force: bool) -> Result<(), Error> {
-        let why = if force { None } else { self.device.in_use()? };
-        why.map_or(Ok(()), |why| Err(Error::Failed(format!("{why}, or use --force"))))
+        if force {
+            return Ok(());
+        }
+        // Over ublk the kernel reads a partition table when a program has written: of a stalled drive
+        // it could not be determined.
+        let faults = (self.backend == Backend::Ublk).then(|| {
+            let faults = self.engine.state().lift_faults(clock::now());
+            self.engine.call();
+            faults
+        });
+        let why = self.device.in_use();
+        if let Some(faults) = faults.filter(|_| !matches!(why, Ok(None))) {
+            self.engine.state().faults = faults;
+            self.engine.call();
+        }
+        why?.map_or(Ok(()), |why| Err(Error::Failed(format!("{why}, or use --force"))))
     }
 
     /// Takes everything down, and then replies.

@@ -315,6 +315,13 @@ impl<T> State<T> {
         self.release_held(now);
     }
 
+    /// The same, and returns them.
+    pub(super) fn lift_faults(&mut self, now: Nanos) -> Faults {
+        let faults = self.faults.clone();
+        self.clear_faults(now);
+        faults
+    }
+
     /// The power has been cut: requests in flight fail. Those that the model has completed fail
     /// now, the rest when the model completes them.
     pub(super) fn lose_power(&mut self, now: Nanos) {

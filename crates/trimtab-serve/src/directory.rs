@@ -305,8 +305,9 @@ impl DeviceDirectory {
     /// on the server.
     pub(crate) fn take_down(&self) -> Result<(), Error> {
         self.abort();
-        helper::wait_for_end(&self.job())?;
+        // A helper that waits for its requests ends with them.
         self.delete_ublk()?;
+        helper::wait_for_end(&self.job())?;
         let info = self.info::<Attached>();
         for device in self.devices() {
             // The number may be reused by now, but not by a file system with our file.

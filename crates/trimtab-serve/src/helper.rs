@@ -268,10 +268,13 @@ fn act(job: Job) -> Result<Outcome, Error> {
         }
         Job::Stop { device } => {
             let path = ublk::block_device(device);
+            let mut control = Control::open()?;
             // When it is stopped, the kernel has nothing to write to any more.
-            _ = File::open(&path).and_then(|file| file.sync_all());
+            if control.is_live(device) {
+                _ = File::open(&path).and_then(|file| file.sync_all());
+            }
             let failed = Error::system(format!("stop {}", path.display()));
-            Control::open()?.stop(device).map_err(failed)?;
+            control.stop(device).map_err(failed)?;
             Ok(Outcome::Detached)
         }
         Job::Read { device, offsets } => {

@@ -21,8 +21,10 @@ fn favour() {
     _ = rustix::process::setpriority_process(None, NICE);
     // With autogroups (sched(7)) that counts within the session only, and sessions are equal. One
     // that is not this process's own has others' programs in it.
-    let own = rustix::process::getpid();
-    if rustix::process::getsid(None) == Ok(own) {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    // SAFETY: no pointer is passed. The session of a guest's first process is 0, which is none for
+    // rustix.
+    if unsafe { libc::getsid(0) } == own {
         _ = std::fs::write("/proc/self/autogroup", NICE.to_string());
     }
 }

@@ -13,7 +13,7 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use array_bench::{Arrays, open_direct, read_block, rounds, write_block};
 use emulated::{Bench, Mounted, stderr, wait_until};
@@ -135,9 +135,10 @@ fn drive_keeps_content_and_is_removed() {
     bench.done(&["remove", "one"]);
     assert_gone(&arrays, &device);
 
-    // A disk with platters, and a fault that programs see.
+    // A disk with platters; without a choice it is over ublk, where that is.
     let disk = ["create", "two", "--profile", "disk-7200", "--size", "1G", "--data", "none"];
-    let device = bench.done(&[&disk, &OVER_UBLK[..]].concat());
+    let device = bench.done(&disk);
+    assert!(device.starts_with("/dev/ublkb"), "{device}");
     assert_eq!(queue(&device, "rotational"), "1");
     bench.done(&["remove", "two"]);
     assert_gone(&arrays, &device);
@@ -147,6 +148,23 @@ fn drive_keeps_content_and_is_removed() {
         "no such I/O scheduler",
     );
     assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+#[test]
+fn stalled_drive_is_removed_at_once() {
+    let Some(arrays) = arrays(&[]) else { return };
+    let bench = &arrays.bench;
+    let device = create_drive(bench, "stalled", &[]);
+    let disk = open_direct(&device);
+    write_block(&disk, 1, 1).unwrap();
+    bench.done(&["fault", "stalled", "stall", "--for", "1h"]);
+    // udev then has the kernel read the partition table.
+    drop(disk);
+    thread::sleep(Duration::from_millis(300));
+    let begun = Instant::now();
+    bench.done(&["remove", "stalled"]);
+    assert!(begun.elapsed() < Duration::from_secs(15), "{:?}", begun.elapsed());
+    assert_gone(&arrays, &device);
 }
 
 #[test]

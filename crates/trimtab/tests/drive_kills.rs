@@ -1,5 +1,6 @@
 //! Servers of drives killed at random moments: while their drive is made, used, changed and
-//! removed. A killed drive can be removed, leaves nothing, and its name can be used again.
+//! removed, over both back ends. A killed drive can be removed, leaves nothing, and its name can be used
+//! again.
 //!
 //! Ten kills, in some seconds. For more of them, here and on the kernel of Debian:
 //!
@@ -21,10 +22,18 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64Mcg;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use trimtab_testdisk as testdisk;
+use trimtab_testdisk::{self as testdisk, Feature};
 
 const NAME: &str = "mortal";
-const CREATE: [&str; 6] = ["create", NAME, "--profile", "small.toml", "--size", "64M"];
+const OVER_FUSE: Create = create("fuse");
+const OVER_UBLK: Create = create("ublk");
+
+type Create = [&'static str; 8];
+
+/// The command that makes the drive over a back end.
+const fn create(backend: &'static str) -> Create {
+    ["create", NAME, "--profile", "small.toml", "--size", "64M", "--backend", backend]
+}
 
 /// When a server is killed.
 #[derive(Clone, Copy, Debug)]
@@ -53,13 +62,24 @@ const MOMENTS: [Moment; 10] = [
 
 #[test]
 fn server_can_be_killed_at_any_moment() {
+    kill_at_any_moment(&OVER_FUSE);
+}
+
+#[test]
+fn server_over_ublk_can_be_killed_at_any_moment() {
+    if testdisk::requires(&[Feature::Ublk]) {
+        kill_at_any_moment(&OVER_UBLK);
+    }
+}
+
+fn kill_at_any_moment(command: &Create) {
     let Some(bench) = Bench::new(&[]) else { return };
     let kills = std::env::var("TRIMTAB_KILLS").ok();
     let kills: usize = kills.map_or(MOMENTS.len(), |text| text.parse().expect("a number of kills"));
     let mut random = Pcg64Mcg::seed_from_u64(7);
     // Measures durations on this machine, so that kills hit every phase.
     let begun = Instant::now();
-    bench.done(&CREATE);
+    bench.done(command);
     let create = begun.elapsed();
     let begun = Instant::now();
     bench.done(&["remove", NAME]);
@@ -69,11 +89,11 @@ fn server_can_be_killed_at_any_moment() {
         let moment = MOMENTS[kill % MOMENTS.len()];
         let mut within = |time: Duration| time.mul_f64(random.random_range(0.0..1.2));
         match moment {
-            Moment::Create => kill_in_create(&bench, within(create)),
-            Moment::Helper => kill_helper(&bench, within(create)),
-            Moment::Load => kill_under_load(&bench, within(create)),
-            Moment::Change => kill_in_change(&bench, within(create)),
-            Moment::Remove => kill_in_remove(&bench, within(remove)),
+            Moment::Create => kill_in_create(&bench, command, within(create)),
+            Moment::Helper => kill_helper(&bench, command, within(create)),
+            Moment::Load => kill_under_load(&bench, command, within(create)),
+            Moment::Change => kill_in_change(&bench, command, within(create)),
+            Moment::Remove => kill_in_remove(&bench, command, within(remove)),
         }
         let removed = clean_up(&bench, &format!("kill {kill}, {moment:?}"));
         found[usize::from(removed)] += 1;
@@ -83,7 +103,7 @@ fn server_can_be_killed_at_any_moment() {
         "{kills} kills: {something} left a drive to remove, {nothing} nothing"
     ));
     assert!(something > 0, "every kill came too early or too late");
-    bench.done(&CREATE);
+    bench.done(command);
     bench.remove_all();
 }
 
@@ -92,7 +112,7 @@ fn server_can_be_killed_at_any_moment() {
 fn server_can_be_killed_during_the_measurement() {
     let Some(bench) = Bench::new(&[]) else { return };
     for round in 0..5 {
-        let mut create = start(&bench, &CREATE);
+        let mut create = start(&bench, &OVER_FUSE);
         let server = server_of(&mut create).expect("it takes longer than that");
         let is_attached = || bench.traces().iter().any(|trace| trace.contains("mount/disk"));
         wait_until("the device is attached", is_attached);
@@ -103,17 +123,17 @@ fn server_can_be_killed_during_the_measurement() {
     }
 }
 
-fn kill_in_create(bench: &Bench, after: Duration) {
+fn kill_in_create(bench: &Bench, command: &Create, after: Duration) {
     let begun = Instant::now();
-    let mut create = start(bench, &CREATE);
+    let mut create = start(bench, command);
     let server = server_of(&mut create);
     thread::sleep(after.saturating_sub(begun.elapsed()));
     server.inspect(|&server| kill(server));
     finish(create);
 }
 
-fn kill_helper(bench: &Bench, within: Duration) {
-    let mut create = start(bench, &CREATE);
+fn kill_helper(bench: &Bench, command: &Create, within: Duration) {
+    let mut create = start(bench, command);
     let begun = Instant::now();
     // It may continue without its helper or end, but not hang.
     while let Some(server) = server_of(&mut create)
@@ -124,8 +144,8 @@ fn kill_helper(bench: &Bench, within: Duration) {
     finish(create);
 }
 
-fn kill_under_load(bench: &Bench, after: Duration) {
-    let device = bench.done(&CREATE);
+fn kill_under_load(bench: &Bench, command: &Create, after: Duration) {
+    let device = bench.done(command);
     let server = pid(bench);
     thread::scope(|scope| {
         for (seed, direct) in [(1, true), (2, true), (3, false)] {
@@ -134,6 +154,10 @@ fn kill_under_load(bench: &Bench, after: Duration) {
         }
         thread::sleep(after);
         kill(server);
+        // Over ublk the load waits for another server; otherwise it has got errors.
+        if command == &OVER_UBLK {
+            limited(bench, &["remove", "--force", NAME]);
+        }
     });
 }
 
@@ -159,8 +183,8 @@ fn load(device: &str, seed: u64, direct: bool) {
     }
 }
 
-fn kill_in_change(bench: &Bench, after: Duration) {
-    bench.done(&CREATE);
+fn kill_in_change(bench: &Bench, command: &Create, after: Duration) {
+    bench.done(command);
     let server = pid(bench);
     let killer = thread::spawn(move || {
         thread::sleep(after);
@@ -185,8 +209,8 @@ fn kill_in_change(bench: &Bench, after: Duration) {
     killer.join().unwrap();
 }
 
-fn kill_in_remove(bench: &Bench, after: Duration) {
-    bench.done(&CREATE);
+fn kill_in_remove(bench: &Bench, command: &Create, after: Duration) {
+    bench.done(command);
     let server = pid(bench);
     let remove = start(bench, &["remove", NAME]);
     thread::sleep(after);

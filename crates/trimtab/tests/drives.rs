@@ -14,6 +14,8 @@ use serde_json::Value;
 use trimtab_testdisk as testdisk;
 
 const O_DIRECT: i32 = 0o40000;
+/// What is left of these is in the file system of FUSE and a loop device.
+const OF_LOOP: [&str; 4] = ["--size", "64M", "--backend", "fuse"];
 
 fn open_direct(device: &str) -> File {
     let mut options = OpenOptions::new();
@@ -43,7 +45,7 @@ fn pid_of(bench: &Bench, name: &str) -> Pid {
 #[test]
 fn drive_is_made_listed_and_removed() {
     let Some(bench) = Bench::new(&[]) else { return };
-    let device = bench.create("one", &["--size", "64M"]);
+    let device = bench.create("one", &["--size", "64M", "--backend", "fuse"]);
     assert!(device.starts_with("/dev/loop"), "{device}");
     let listed = bench.done(&["list"]);
     assert!(listed.contains("one") && listed.contains(&device) && listed.contains("running"));
@@ -127,16 +129,16 @@ fn remains_of_a_killed_server_are_removed() {
         assert!(!bench.traces().is_empty());
     };
     // By `remove`.
-    let device = bench.create("mortal", &["--size", "64M"]);
+    let device = bench.create("mortal", &OF_LOOP);
     kill("mortal");
     assert!(read_at(&open_direct(&device), 0, 4096).is_err());
     bench.fails(&["stat", "mortal"], 1, "its server was killed");
     bench.done(&["remove", "mortal"]);
     assert!(bench.traces().is_empty(), "{:?}", bench.traces());
     // By the next drive of that name.
-    bench.create("mortal", &["--size", "64M"]);
+    bench.create("mortal", &OF_LOOP);
     kill("mortal");
-    let device = bench.create("mortal", &["--size", "64M"]);
+    let device = bench.create("mortal", &OF_LOOP);
     assert_eq!(read_at(&open_direct(&device), 0, 4096).unwrap(), [0; 4096]);
     let backed = bench.traces().iter().filter(|trace| trace.contains("mount/disk")).count();
     assert_eq!(backed, 1, "{:?}", bench.traces());
@@ -151,7 +153,7 @@ fn scheduler_is_restored_after_a_kill() {
     if !all.contains(" kyber") {
         return testdisk::skip(testdisk::Feature::Kernel, "needs the scheduler kyber");
     }
-    let device = bench.create("mortal", &["--size", "64M", "--scheduler", "kyber"]);
+    let device = bench.create("mortal", &[&OF_LOOP[..], &["--scheduler", "kyber"]].concat());
     let file = device.replace("/dev/", "/sys/block/") + "/queue/scheduler";
     assert!(fs::read_to_string(&file).unwrap().contains("[kyber]"));
     kill_process(pid_of(&bench, "mortal"), Signal::KILL).unwrap();
@@ -164,7 +166,7 @@ fn scheduler_is_restored_after_a_kill() {
 #[test]
 fn mounted_killed_drive_disappears_when_unmounted() {
     let Some(bench) = Bench::new(&["mkfs.ext4", "mount", "umount"]) else { return };
-    let device = bench.create("mortal", &["--size", "64M"]);
+    let device = bench.create("mortal", &OF_LOOP);
     testdisk::run("mkfs.ext4", &["-q", &device]);
     let mounted = Mounted::new(&device, bench.path("used"));
     kill_process(pid_of(&bench, "mortal"), Signal::KILL).unwrap();

@@ -217,6 +217,11 @@ impl Control {
         Ok(info)
     }
 
+    /// Whether a device's requests are served.
+    pub(crate) fn is_live(&mut self, id: u32) -> bool {
+        self.info(id).is_ok_and(|info| info.state == state::LIVE)
+    }
+
     /// A device's size and the bytes of its block.
     pub(crate) fn size(&mut self, id: u32) -> rustix::io::Result<(u64, u32)> {
         let mut params = Params { bytes: size_of::<Params>() as u32, ..Params::default() };

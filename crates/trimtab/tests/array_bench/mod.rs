@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trimtab_testdisk as testdisk;
 
-use crate::emulated::{Bench, stderr, wait_until};
+use crate::emulated::{Bench, backend, over, stderr, wait_until};
 
 const O_DIRECT: i32 = 0o40000;
 
@@ -43,7 +43,10 @@ impl Arrays {
 
     pub(crate) fn run(&self, args: &[&str], members: &[String]) -> Output {
         let members: Vec<&str> = members.iter().map(String::as_str).collect();
-        let args = [&["array"], args, &members].concat();
+        let backend = backend();
+        let is_served = matches!(args.first(), Some(&("create" | "assemble")));
+        let over = if is_served { over(args, &backend) } else { Vec::new() };
+        let args = [&["array"], args, &members, &over].concat();
         self.bench.trimtab(&args).output().expect("trimtab runs")
     }
 

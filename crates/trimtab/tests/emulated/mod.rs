@@ -90,7 +90,9 @@ impl Bench {
 
     /// Makes a drive like [`SMALL`], and returns its device.
     pub(crate) fn create(&self, name: &str, args: &[&str]) -> String {
-        self.done(&[&["create", name, "--profile", "small.toml"], args].concat())
+        let backend = backend();
+        let over = over(args, &backend);
+        self.done(&[&["create", name, "--profile", "small.toml"], args, &over].concat())
     }
 
     pub(crate) fn stat(&self, name: &str) -> Value {
@@ -125,6 +127,17 @@ impl Drop for Bench {
         // Also after a failed test.
         _ = self.drive(&["remove", "--all", "--force"]);
     }
+}
+
+/// The back end of devices of tests that are about none: what they expect of a killed server is that
+/// requests fail, so that it is FUSE, unless `TRIMTAB_BACKEND` names another.
+pub(crate) fn backend() -> String {
+    std::env::var("TRIMTAB_BACKEND").unwrap_or_else(|_| "fuse".to_owned())
+}
+
+/// The option for it, unless the arguments have it.
+pub(crate) fn over<'a>(args: &[&str], backend: &'a str) -> Vec<&'a str> {
+    if args.contains(&"--backend") { Vec::new() } else { vec!["--backend", backend] }
 }
 
 /// A mounted file system, unmounted when dropped.

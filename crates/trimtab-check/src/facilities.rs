@@ -91,23 +91,23 @@ pub(crate) fn programs(name: &'static str, used_by: &'static str, loaded: Option
 /// From the result of opening a device file.
 pub(crate) fn device_file(
     name: &'static str,
+    used_by: &'static str,
     path: &str,
     opened: Result<(), io::ErrorKind>,
     module: &str,
 ) -> Check {
-    const USED_BY: &str = "emulated drives";
     match opened {
-        Ok(()) => Check::passed(name, USED_BY, path),
+        Ok(()) => Check::passed(name, used_by, path),
         Err(io::ErrorKind::NotFound) => {
-            Check::failed(name, USED_BY, format!("no {path}"), format!("modprobe {module}"))
+            Check::failed(name, used_by, format!("no {path}"), format!("modprobe {module}"))
         }
         Err(io::ErrorKind::PermissionDenied) => {
             let found = format!("{path} cannot be opened");
-            Check::failed(name, USED_BY, found, "run as root (sudo)")
+            Check::failed(name, used_by, found, "run as root (sudo)")
         }
         Err(kind) => {
             let found = format!("{path}: {kind}");
-            Check::failed(name, USED_BY, found, format!("modprobe {module}"))
+            Check::failed(name, used_by, found, format!("modprobe {module}"))
         }
     }
 }
@@ -232,8 +232,8 @@ mod tests {
             privilege(&why),
             programs("state programs", STATE, Some(&why)),
             programs("state programs", STATE, None),
-            device_file("FUSE", "/dev/fuse", Err(ErrorKind::NotFound), "fuse"),
-            device_file("FUSE", "/dev/fuse", Err(ErrorKind::PermissionDenied), "fuse"),
+            device_file("FUSE", "drives", "/dev/fuse", Err(ErrorKind::NotFound), "fuse"),
+            device_file("FUSE", "drives", "/dev/fuse", Err(ErrorKind::PermissionDenied), "fuse"),
             io_uring(Some("2\n"), Err(ErrorKind::PermissionDenied)),
             io_uring(None, Err(ErrorKind::PermissionDenied)),
             memory_lock(Some(0)),
@@ -254,7 +254,7 @@ mod tests {
             tracepoints(&Ok(())),
             privilege(&Ok(())),
             programs("state programs", STATE, Some(&Ok(()))),
-            device_file("FUSE", "/dev/fuse", Ok(()), "fuse"),
+            device_file("FUSE", "drives", "/dev/fuse", Ok(()), "fuse"),
             io_uring(Some("0\n"), Ok(())),
             memory_lock(None),
             memory_lock(Some(8 << 20)),

@@ -29,6 +29,7 @@ pub(crate) struct Found {
     pub(crate) refuse_programs: Option<Tried>,
     pub(crate) fuse: Result<(), io::ErrorKind>,
     pub(crate) loops: Result<(), io::ErrorKind>,
+    pub(crate) ublk: Result<(), io::ErrorKind>,
     pub(crate) uring_disabled: Option<String>,
     pub(crate) uring: Result<(), io::ErrorKind>,
     pub(crate) locked: Option<u64>,
@@ -56,6 +57,7 @@ impl Found {
             privilege,
             fuse: opened("/dev/fuse"),
             loops: opened("/dev/loop-control"),
+            ublk: opened("/dev/ublk-control"),
             uring_disabled: fs::read_to_string("/proc/sys/kernel/io_uring_disabled").ok(),
             uring: io_uring::IoUring::new(1).map(drop).map_err(|e| e.kind()),
             locked: getrlimit(Resource::Memlock).current,
@@ -67,7 +69,7 @@ impl Found {
 
     /// Evaluates the findings.
     pub(crate) fn checks(&self) -> Vec<Check> {
-        let reads = "predicted reads";
+        let (reads, served) = ("predicted reads", "emulated drives");
         vec![
             facilities::kernel(&self.release),
             facilities::tracepoints(&self.tracepoints),
@@ -83,8 +85,21 @@ impl Found {
             facilities::tracker(&self.tracker, &self.pins.to_string_lossy()),
             facilities::io_uring(self.uring_disabled.as_deref(), self.uring),
             facilities::memory_lock(self.locked),
-            facilities::device_file("FUSE", "/dev/fuse", self.fuse, "fuse"),
-            facilities::device_file("loop devices", "/dev/loop-control", self.loops, "loop"),
+            facilities::device_file("FUSE", served, "/dev/fuse", self.fuse, "fuse"),
+            facilities::device_file(
+                "loop devices",
+                served,
+                "/dev/loop-control",
+                self.loops,
+                "loop",
+            ),
+            facilities::device_file(
+                "ublk",
+                "emulated drives, arrays that outlive their server",
+                "/dev/ublk-control",
+                self.ublk,
+                "ublk_drv",
+            ),
         ]
     }
 
@@ -149,6 +164,7 @@ mod tests {
             refuse_programs: None,
             fuse: Err(io::ErrorKind::NotFound),
             loops: Err(io::ErrorKind::NotFound),
+            ublk: Err(io::ErrorKind::NotFound),
             uring_disabled: Some("2".to_owned()),
             uring: Err(io::ErrorKind::PermissionDenied),
             locked: Some(0),

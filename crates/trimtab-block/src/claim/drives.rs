@@ -1,5 +1,6 @@
-//! Running emulated drives and arrays: over FUSE of any user and in any run directory, over ublk those
-//! of this run directory.
+//! Running emulated drives and arrays, of any user and in any run directory. Over FUSE they are found by
+//! their mounts, over ublk by the processes that serve ublk devices; those that wait for a server, because
+//! theirs was killed, in this run directory only.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
@@ -49,11 +50,49 @@ impl Emulated {
     pub(super) fn among(mounts: &[Mount]) -> Vec<Self> {
         let ours = mounts.iter().filter(|mount| mount.kind == EMULATED_FILE_SYSTEM);
         let mut found: Vec<_> = ours.filter_map(Self::of).collect();
+        found.extend(Self::serving_ublk());
         for (directory, kind) in [("drives", Served::Drive), ("arrays", Served::Array)] {
             let all = fs::read_dir(run_directory().join(directory)).into_iter().flatten();
             found.extend(all.flatten().filter_map(|one| Self::over_ublk(&one.path(), kind)));
         }
         found
+    }
+
+    /// Those whose server has a ublk device open. The lock that it holds tells its directory.
+    fn serving_ublk() -> Vec<Self> {
+        let devices = fs::read_dir("/sys/class/ublk-char").into_iter().flatten().flatten();
+        let names = devices.filter_map(|one| one.file_name().into_string().ok());
+        let names: Vec<_> =
+            names.filter_map(|name| name.strip_prefix("ublkc").map(str::to_owned)).collect();
+        if names.is_empty() {
+            return Vec::new();
+        }
+        let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+        let processes = processes.filter_map(|one| one.file_name().to_str()?.parse().ok());
+        processes.filter_map(|process| Self::served_by(process, &names)).collect()
+    }
+
+    /// The one that a process serves over one of these ublk devices.
+    fn served_by(process: u32, devices: &[String]) -> Option<Self> {
+        let open = fs::read_dir(format!("/proc/{process}/fd")).ok()?.flatten();
+        let open: Vec<_> = open.filter_map(|entry| fs::read_link(entry.path()).ok()).collect();
+        let is_open = |path: &String| open.iter().any(|link| link == Path::new(path));
+        let number = devices.iter().find(|number| is_open(&format!("/dev/ublkc{number}")))?;
+        let device = fs::metadata(format!("/dev/ublkb{number}")).ok()?;
+        open.iter().filter(|link| link.ends_with("lock")).find_map(|lock| {
+            let directory = lock.parent()?;
+            let kind = match directory.parent()?.file_name()?.to_str()? {
+                "drives" => Served::Drive,
+                "arrays" => Served::Array,
+                _ => return None,
+            };
+            Some(Self {
+                kind,
+                name: directory.file_name()?.to_string_lossy().into_owned(),
+                process: Some(process),
+                reached: Reached::Device(Number(device.rdev())),
+            })
+        })
     }
 
     /// The one of this run directory's, if it is over ublk and its device is there.

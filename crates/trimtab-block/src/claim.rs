@@ -12,7 +12,8 @@
 //! ```text
 //!   mounts ──┐                       ┌── loop devices, mapped devices
 //!   swap ────┼──> disk, partitions <─┤       on top of it
-//!            │         │             └── emulated drives
+//!            │         │             ├── emulated drives
+//!            │         │             └── exports of the NVMe target
 //!            │         └─ is a loop device? ─> its back end, the same again
 //! ```
 //!
@@ -22,6 +23,7 @@
 
 mod drives;
 mod exclusive;
+mod exports;
 mod holder;
 mod loops;
 mod mounts;
@@ -31,6 +33,7 @@ mod survey;
 mod swaps;
 
 pub use exclusive::{Claim, ClaimError};
+pub use exports::exported_as;
 pub use holder::{Holder, InUse, Part, Served};
 pub use loops::{Backing, backing_of};
 pub use mounts::{FileSystem, mounted_here};

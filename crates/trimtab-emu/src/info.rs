@@ -35,6 +35,9 @@ pub struct DriveInfo {
     /// The file of its content, if that is in one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<PathBuf>,
+    /// What tells its content from that of all others: a UUID. Empty of earlier versions.
+    #[serde(default)]
+    pub uuid: String,
     /// The loop device's I/O scheduler before, if it was changed. The setting outlives the drive,
     /// so that the process that takes the drive down restores it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -71,7 +74,7 @@ mod tests {
         let text = r#"{"name": "a", "device": "/dev/loop0", "pid": 1, "capacity": 4096,
             "profile": "p", "seed": 1, "data": "none"}"#;
         let info: DriveInfo = serde_json::from_str(text).unwrap();
-        assert_eq!(info.scheduler_before, None);
+        assert_eq!((info.scheduler_before, info.uuid.as_str()), (None, ""));
         assert_eq!(info.backend, Backend::Fuse);
     }
 }

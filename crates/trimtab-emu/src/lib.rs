@@ -83,6 +83,7 @@ mod state;
 mod store;
 mod tune;
 mod undo;
+mod volume_id;
 
 // Faults are part of a drive's specification and commands.
 #[doc(no_inline)]

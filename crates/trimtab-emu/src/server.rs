@@ -24,7 +24,7 @@ use super::spec::{Data, Spec};
 use super::stat::Stat;
 use super::state::State;
 use super::store::Store;
-use super::{clock, machine, path_latency, tune};
+use super::{clock, machine, path_latency, tune, volume_id};
 
 /// A running drive. Dropping it takes everything down, in the order of the fields.
 ///
@@ -107,6 +107,7 @@ impl Server {
         }
         let control = UnixListener::bind(claimed.directory().control());
         let control = control.map_err(Error::system("make the control socket"))?;
+        let uuid = volume_id::of(&spec)?;
         claimed.publish(&DriveInfo {
             name: spec.name.clone(),
             device: device.path.clone(),
@@ -117,6 +118,7 @@ impl Server {
             data: spec.data.name().to_owned(),
             backend,
             file: file_of(&spec),
+            uuid,
             scheduler_before: device.scheduler_before.clone(),
         })?;
         let path = PathMeter::start(device.name(), &engine)?;

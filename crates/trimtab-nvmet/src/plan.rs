@@ -66,7 +66,7 @@ pub(crate) fn set_up(export: &Export, there: &Configured) -> Result<Vec<Step>, E
                 "`{name}`: the {noun} is exported already ({by}): `trimtab {noun} unexport {name}` first"
             )));
         }
-        _ => take_down(&[nqn.clone()], there),
+        _ => take_down(std::slice::from_ref(&nqn), there),
     };
     let at = subsystem(&nqn);
     let write = |path: PathBuf, value: &str| Step::Write(path, value.to_owned());

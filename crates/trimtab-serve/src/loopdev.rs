@@ -188,10 +188,11 @@ pub(crate) fn is_attached_to_lost(path: &Path, file: &str) -> bool {
 
 /// How a device is used, if detaching it would break a user.
 pub(crate) fn use_of(path: &Path) -> Option<String> {
-    if !is_claimed(path) {
-        return None;
-    }
     let name = name(path);
+    if !is_claimed(path) {
+        let nqn = trimtab_block::claim::exported_as(path)?;
+        return Some(format!("{name} is exported as the NVMe drive {nqn}: unexport it first"));
+    }
     Some(match mounted_at(path) {
         Some(at) => format!("{name} is mounted at {at}: unmount it first"),
         None => format!("{name} is in use (mounted elsewhere, or by another device): end that"),

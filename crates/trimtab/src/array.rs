@@ -2,6 +2,7 @@
 
 mod check;
 mod create;
+mod export;
 mod list;
 mod member;
 mod serve;
@@ -44,6 +45,10 @@ pub(crate) enum Command {
     Replace(member::Replace),
     /// Compare all copies, or data with parity.
     Check(check::Args),
+    /// Export an array as an NVMe drive, to this machine or to other hosts.
+    Export(export::Export),
+    /// Export arrays no more, and remove what crashes left of exports.
+    Unexport(export::Unexport),
     /// Stop arrays, and remove what killed servers left behind.
     Stop(stop::Args),
     /// Serve an array that is described on standard input. Run by `create` and `assemble`.
@@ -70,6 +75,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Add(args) => member::add(&args),
         Command::Replace(args) => member::replace(&args),
         Command::Check(args) => check::run(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Unexport(args) => export::unexport(&args),
         Command::Stop(args) => stop::run(&args),
         Command::Serve => serve::run(),
         Command::Assist => Ok(trimtab_volume::assist()?),

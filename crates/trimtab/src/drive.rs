@@ -2,6 +2,7 @@
 
 mod check;
 mod create;
+mod export;
 mod fault;
 mod list;
 mod remove;
@@ -41,6 +42,10 @@ pub(crate) enum Command {
     Snapshot(snapshot::Args),
     /// Put a drive's flash back into the saved state.
     Restore(snapshot::Args),
+    /// Export a drive as an NVMe drive, to this machine or to other hosts.
+    Export(export::Export),
+    /// Export drives no more, and remove what crashes left of exports.
+    Unexport(export::Unexport),
     /// Remove drives, and what killed servers left behind.
     Remove(remove::Args),
     /// Measure how accurately emulated drives keep their times on this machine.
@@ -69,6 +74,8 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Fault(args) => fault::run(&args),
         Command::Snapshot(args) => snapshot::take(&args),
         Command::Restore(args) => snapshot::restore(&args),
+        Command::Export(args) => export::export(&args),
+        Command::Unexport(args) => export::unexport(&args),
         Command::Remove(args) => remove::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Serve => serve::run(false),

@@ -1,14 +1,15 @@
-//! The end of drives and arrays by command: in order, or what a crash left.
+//! The end of drives and arrays by command: in order, or what a crash left, exports included.
 
 use anyhow::Result;
-use trimtab_serve::{DeviceInfo, Error, RunDirectory, Status};
+use trimtab_serve::{Error, RunDirectory, Status};
 
 use crate::exit::BadInput;
+use crate::export::{self, Exportable};
 use crate::log;
 
 /// Ends the named ones, or all. `end` asks the server of one that runs; one that has been killed is
 /// taken down here, and with `force` one that does not answer, too.
-pub(crate) fn end<I: DeviceInfo>(
+pub(crate) fn end<I: Exportable>(
     names: Option<&[String]>,
     force: bool,
     end: impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
@@ -21,13 +22,15 @@ pub(crate) fn end<I: DeviceInfo>(
     names.iter().try_for_each(|name| end_one(&home, name, force, &end))
 }
 
-fn end_one<I: DeviceInfo>(
+fn end_one<I: Exportable>(
     home: &RunDirectory<I>,
     name: &str,
     force: bool,
     end: &impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
 ) -> Result<()> {
-    let mounted = match home.find(name)? {
+    let status = home.find(name)?;
+    export::before_end(name, &status, force)?;
+    let mounted = match status {
         Status::Running(_) | Status::Stopped(_) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.

@@ -129,6 +129,7 @@ fn is_bad_input(error: &anyhow::Error) -> bool {
         || error.downcast_ref::<trimtab_tracker::Error>().is_some_and(|e| e.is_bad_input())
         || error.is::<trimtab_block::DeviceError>()
         || error.downcast_ref::<trimtab_emu::Error>().is_some_and(|e| e.is_bad_input())
+        || error.downcast_ref::<trimtab_nvmet::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_sim::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_compare::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_compare::live::Error>().is_some_and(|e| e.is_bad_input())

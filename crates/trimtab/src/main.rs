@@ -17,6 +17,7 @@ mod duration;
 mod end;
 mod evaluate;
 mod exit;
+mod export;
 mod generate;
 mod input;
 mod interrupt;

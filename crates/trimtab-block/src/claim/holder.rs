@@ -21,6 +21,8 @@ pub enum Holder {
     Device(String),
     /// A loop device is attached to it.
     Loop(String),
+    /// The kernel's NVMe target exports it, with this qualified name.
+    Exported(String),
     /// It is an emulated drive, or an array.
     Drive {
         /// Which of them.
@@ -110,6 +112,9 @@ impl fmt::Display for Holder {
             Self::Swap => f.write_str("is active swap: swapoff it first"),
             Self::Device(name) => write!(f, "is part of {name}: take that apart first"),
             Self::Loop(name) => write!(f, "is behind /dev/{name}: detach that first (losetup -d)"),
+            Self::Exported(nqn) => {
+                write!(f, "is exported as the NVMe drive {nqn}: unexport that first")
+            }
             Self::Drive { kind, name, process: server } => {
                 let (what, end) = match kind {
                     Served::Drive => ("emulated drive", "remove"),

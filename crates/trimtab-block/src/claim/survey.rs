@@ -3,6 +3,7 @@
 use std::io;
 
 use super::drives::Emulated;
+use super::exports;
 use super::holder::{Holder, InUse, Part};
 use super::loops::{self, Loop};
 use super::mounts::{self, Mount};
@@ -15,6 +16,7 @@ pub(super) struct Survey {
     swaps: Vec<Identity>,
     loops: Vec<Loop>,
     drives: Vec<Emulated>,
+    exports: Vec<(Identity, String)>,
 }
 
 impl Survey {
@@ -23,7 +25,8 @@ impl Survey {
     pub(super) fn take() -> io::Result<Self> {
         let mounts = mounts::all();
         let drives = Emulated::among(&mounts);
-        Ok(Self { swaps: swaps::all(), loops: loops::all()?, mounts, drives })
+        let (swaps, loops) = (swaps::all(), loops::all()?);
+        Ok(Self { swaps, loops, exports: exports::all(), mounts, drives })
     }
 
     /// The user of this object, of a part of it, or of an object below it. An emulated drive or
@@ -99,7 +102,8 @@ impl Survey {
             return Some(Holder::Swap);
         }
         let device = number.holders().into_iter().next().map(Holder::Device);
-        device.or_else(|| self.loop_over(identity, reached_by))
+        let device = device.or_else(|| self.loop_over(identity, reached_by));
+        device.or_else(|| self.export_of(identity))
     }
 
     fn user_of_file(&self, file: FileId, reached_by: &[Number]) -> Option<Holder> {
@@ -109,6 +113,9 @@ impl Survey {
         }
         if self.swaps.contains(&identity) {
             return Some(Holder::Swap);
+        }
+        if let Some(holder) = self.export_of(identity) {
+            return Some(holder);
         }
         let drive = self.drives.iter().find(|drive| drive.keeps_content_in(file))?;
         Some(Holder::Content { kind: drive.kind, name: drive.name.clone(), process: drive.process })
@@ -120,6 +127,11 @@ impl Survey {
             device.backing.identity == what && !reached_by.contains(&device.number)
         };
         Some(Holder::Loop(self.loops.iter().find(is_over)?.number.name()))
+    }
+
+    fn export_of(&self, what: Identity) -> Option<Holder> {
+        let export = self.exports.iter().find(|(exported, _)| *exported == what);
+        export.map(|(_, nqn)| Holder::Exported(nqn.clone()))
     }
 
     /// The loop device that this is, or is a partition of.

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use anyhow::Result;
 use trimtab_io::Nanos;
+use trimtab_nvmet::Exported;
 use trimtab_report::{Facts, bytes, count, escaped};
 use trimtab_volume::{
-    Array, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat, WithoutPolicy,
+    Array, ArrayInfo, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat,
+    WithoutPolicy,
 };
 
 use crate::console;
 use crate::duration;
+use crate::export::{self, Exports, WithExport};
 use crate::json::Json;
 use crate::units::{NONE, long, percent};
 
@@ -49,13 +52,15 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return watch(&array, args);
     }
     let stat = array.stat()?;
+    let exports = Exports::read::<ArrayInfo>()?;
+    let exported = exports.of(array.info());
     if args.json {
-        return Json::StandardOutput.write(&stat);
+        return Json::StandardOutput.write(&WithExport { stat: &stat, exported });
     }
-    Ok(write!(console::out(false), "{}", facts(&array, &stat))?)
+    Ok(write!(console::out(false), "{}", facts(&array, &stat, exported))?)
 }
 
-fn facts(array: &Array, stat: &Stat) -> Facts {
+fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
     let info = array.info();
     let mut facts = Facts::new();
     facts.add("array", format!("{}, {}, over {}", info.name, info.device.display(), stat.backend));
@@ -63,6 +68,9 @@ fn facts(array: &Array, stat: &Stat) -> Facts {
     facts.add("level", format!("{}{chunk}, {}", stat.level, bytes(stat.capacity)));
     facts.add("after a crash", stat.consistency.as_str());
     facts.add("UUID", info.uuid.as_str());
+    if let Some(exported) = exported {
+        facts.add("exported", export::described(exported, &info.device));
+    }
     facts.add("state", state(stat));
     facts.add("policy", stat.policy.as_str());
     facts.add("up", long(Nanos::from_secs_f64(stat.uptime_s)));

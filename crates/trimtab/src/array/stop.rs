@@ -10,9 +10,10 @@ Examples:
   sudo trimtab array stop fast
   sudo trimtab array stop --all
 
-A mounted array is stopped only with --force; its file system then gets errors. If an array's
-server was killed, the remains are removed; the members are left as they are. --force also
-removes a mounted array over ublk that waits to be assembled again.";
+A mounted or exported array is stopped only with --force; its file system, or the hosts that
+are connected to it, then get errors. If an array's server was killed, the remains are
+removed; the members are left as they are. --force also removes a mounted array over ublk
+that waits to be assembled again.";
 
 /// What to stop.
 #[derive(Debug, clap::Args)]

@@ -10,10 +10,10 @@ Examples:
   sudo trimtab drive remove slow
   sudo trimtab drive remove --all
 
-A mounted drive is removed only with --force; its file system then gets errors, and a
-server that does not answer (stopped, or just starting) is killed. If a drive's server was
-killed, the remains are removed; --force also removes a mounted drive over ublk that waits
-for another server.";
+A mounted or exported drive is removed only with --force; its file system, or the hosts that
+are connected to it, then get errors, and a server that does not answer (stopped, or just
+starting) is killed. If a drive's server was killed, the remains are removed; --force also
+removes a mounted drive over ublk that waits for another server.";
 
 /// What to remove.
 #[derive(Debug, clap::Args)]

@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use trimtab_emu::{
-    DiskFlushes, DiskStat, Drive, FlashStat, Latencies, PowerLoss, RunDirectory, Stat,
+    DiskFlushes, DiskStat, Drive, DriveInfo, FlashStat, Latencies, PowerLoss, RunDirectory, Stat,
 };
 use trimtab_io::Nanos;
+use trimtab_nvmet::Exported;
 use trimtab_report::{Facts, bytes, count, escaped};
 
 use crate::console;
 use crate::duration;
+use crate::export::{self, Exports, WithExport};
 use crate::json::Json;
 use crate::units::{NONE, long, number, percent};
 
@@ -51,18 +53,23 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return watch(&drive, args);
     }
     let stat = drive.stat()?;
+    let exports = Exports::read::<DriveInfo>()?;
+    let exported = exports.of(drive.info());
     if args.json {
-        return Json::StandardOutput.write(&stat);
+        return Json::StandardOutput.write(&WithExport { stat: &stat, exported });
     }
-    Ok(write!(console::out(false), "{}", facts(&drive, &stat))?)
+    Ok(write!(console::out(false), "{}", facts(&drive, &stat, exported))?)
 }
 
-fn facts(drive: &Drive, stat: &Stat) -> Facts {
+fn facts(drive: &Drive, stat: &Stat, exported: Option<&Exported>) -> Facts {
     let info = drive.info();
     let mut facts = Facts::new();
     let over = if stat.backend.is_empty() { info.backend.text() } else { &stat.backend };
     facts.add("drive", format!("{}, {}, over {over}", info.name, info.device.display()));
     facts.add("profile", format!("{}, {}, seed {}", info.profile, bytes(info.capacity), info.seed));
+    if let Some(exported) = exported {
+        facts.add("exported", export::described(exported, &info.device));
+    }
     facts.add("up", long(Nanos::from_secs_f64(stat.uptime_s)));
     facts.add("in flight", count(stat.in_flight as u64));
     let kinds = [

@@ -92,7 +92,8 @@ impl Assembled {
 /// A request to a member.
 struct MemberRequest {
     io: MemberIo,
-    device: Arc<MemberDevice>,
+    /// None of a request that is complete: a member that is let go of must be closed.
+    device: Option<Arc<MemberDevice>>,
     /// What replaces the member, if it gets the request too.
     twin: Option<Arc<MemberDevice>>,
     /// How many of them have not answered.

@@ -13,6 +13,7 @@ use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use array_bench::{Arrays, open_direct, read_block, rounds, write_block};
@@ -38,12 +39,19 @@ fn report(line: &str) {
 struct Bench {
     arrays: Arrays,
     before: Vec<PathBuf>,
+    /// The kernel has one target, and names and addresses in it are the same in all tests.
+    _alone: MutexGuard<'static, ()>,
 }
+
+static ALONE: Mutex<()> = Mutex::new(());
 
 impl Bench {
     fn new() -> Option<Self> {
         let arrays = Arrays::new(&["fio"])?;
-        has_nvme().then(|| Self { arrays, before: configured() })
+        has_nvme().then(|| {
+            let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+            Self { arrays, before: configured(), _alone }
+        })
     }
 
     fn mirror(&self, name: &str) -> String {

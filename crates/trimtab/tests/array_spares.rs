@@ -5,6 +5,7 @@ mod emulated;
 
 use array_bench::{Arrays, open_direct, write_block};
 use emulated::wait_until;
+use trimtab_testdisk::LoopDisk;
 
 impl Arrays {
     /// The paths of the spares.
@@ -105,5 +106,24 @@ fn spares_are_let_go_of_and_can_replace_members() {
     arrays.done(&["assemble", "some"], &[&now[1..], &spares[..1]].concat());
     arrays.wait_for_place("some", 0, &spares[0]);
     arrays.check("some");
+    arrays.done(&["stop", "some"], &[]);
+}
+
+/// A member that has failed and was removed is used by the array no more: it may be added again.
+#[test]
+fn a_removed_member_is_free() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let disks = [LoopDisk::new(64), LoopDisk::new(64)];
+    let members: Vec<_> = disks.iter().map(|disk| disk.path.clone()).collect();
+    let device = arrays.done(&["create", "some", "--level", "1", "--assume-clean"], &members);
+    let disk = open_direct(&device);
+    (0..100).for_each(|block| write_block(&disk, block, block).unwrap());
+    arrays.done(&["fail", "some", "0"], &[]);
+    (100..200).for_each(|block| write_block(&disk, block, block).unwrap());
+    arrays.done(&["remove", "some", &members[0]], &[]);
+    arrays.done(&["add", "some", &members[0], "--force"], &[]);
+    arrays.wait_for_rebuild("some");
+    arrays.check("some");
+    drop(disk);
     arrays.done(&["stop", "some"], &[]);
 }

@@ -55,7 +55,7 @@ impl Engine {
         let flag = is_flagged.then(|| self.predictable.flag(role, at, request.length)).flatten();
         let number = self.requests.insert(MemberRequest {
             io,
-            device: Arc::clone(&device),
+            device: Some(Arc::clone(&device)),
             twin: twin.as_ref().map(|twin| Arc::clone(&twin.0)),
             unanswered: 1 + u8::from(twin.is_some()),
             is_done: false,
@@ -129,13 +129,14 @@ impl Engine {
         let device = match is_twin {
             true => {
                 request.is_twin_done = is_done;
-                request.twin.clone().expect("it has answered")
+                request.twin.clone()
             }
             false => {
                 request.is_done = is_done;
-                Arc::clone(&request.device)
+                request.device.clone()
             }
         };
+        let device = device.expect("it has answered");
         let place = self.place_of(&device);
         if let Some(place) = place {
             let slot = &mut self.slots[place];
@@ -171,6 +172,9 @@ impl Engine {
                 None if self.holds(number) => Outcome::Done,
                 None => Outcome::Error,
             };
+            // A slot keeps its last value until it is used again.
+            let request = &mut self.requests[number];
+            (request.device, request.twin) = (None, None);
             self.requests.remove(number);
             self.planner.ended(self.now, io, sent, Some(outcome));
         }
@@ -182,8 +186,9 @@ impl Engine {
     fn holds(&self, number: u32) -> bool {
         let request = &self.requests[number];
         let slot = &self.slots[request.io.member.index()];
+        let is_its = request.device.as_ref().is_some_and(|device| slot.has(device));
         match &request.twin {
-            _ if slot.has(&request.device) || request.op == Op::Read => request.is_done,
+            _ if is_its || request.op == Op::Read => request.is_done,
             Some(twin) if slot.has(twin) => request.is_twin_done,
             // What is there now has not got to the stripe yet.
             _ => true,

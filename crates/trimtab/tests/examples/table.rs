@@ -113,6 +113,9 @@ const ENDLESS: &[&str] = &[
     "sudo trimtab array stat fast --watch",
 ];
 
+const NEEDS_NVME_TARGET: &str =
+    "needs the kernel's NVMe target; tests/array_nvme.rs exports and connects in a guest";
+
 /// Commands, by their beginnings, that do not run, and why.
 const NOT: &[(&str, &str)] = &[
     ("make demo", "records and compares for minutes, and installs packages"),
@@ -163,11 +166,18 @@ const NOT: &[(&str, &str)] = &[
     ),
     ("sudo scripts/array-latency", "takes twenty minutes"),
     ("sudo scripts/backends", "needs a kernel with ublk, and takes minutes"),
-    ("sudo modprobe ublk_drv", "loads a module of this machine's kernel"),
     (
         "sudo trimtab array assemble fast --backend ublk",
         "needs a kernel with ublk; tests/backend_ublk.rs assembles some in a guest",
     ),
+    ("sudo trimtab array export", NEEDS_NVME_TARGET),
+    ("sudo trimtab array unexport", NEEDS_NVME_TARGET),
+    ("sudo trimtab array create pair", NEEDS_NVME_TARGET),
+    ("sudo trimtab drive export", NEEDS_NVME_TARGET),
+    ("sudo trimtab drive unexport", NEEDS_NVME_TARGET),
+    ("sudo nvme connect", NEEDS_NVME_TARGET),
+    ("sudo modprobe", "loads a module into this machine's kernel"),
+    ("RELEASE=trixie scripts/guest", "boots a guest for a quarter of an hour"),
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 

@@ -8,6 +8,7 @@ use trimtab_block::BlockDevice;
 use trimtab_io::Nanos;
 use trimtab_predict::{LabelRule, Model, PredictorKind, Recorded};
 use trimtab_record::{Error, Recorder, RecorderOptions};
+use trimtab_train::label::TimedReads;
 use trimtab_train::{Read, TrainingJob, TrainingOptions, latencies, reads, recorded};
 
 /// How long the recorder waits for the last answers.
@@ -59,6 +60,9 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
     let model = |(drive, recorded): (usize, &Vec<Recorded>)| {
         let peers = latencies.iter().enumerate().filter(|(peer, _)| *peer != drive);
         let peers: Vec<&[Nanos]> = peers.map(|(_, latencies)| &**latencies).collect();
+        // They were recorded at the same time.
+        let others = recordings.iter().enumerate().filter(|(peer, _)| *peer != drive);
+        let timed: Vec<_> = others.map(|(_, recorded)| TimedReads::of(recorded)).collect();
         let job = TrainingJob {
             kind: PredictorKind::Trimtab,
             rule: LabelRule::Cost,
@@ -66,6 +70,7 @@ pub(crate) fn models(recordings: &[Vec<Recorded>], seed: u64) -> Result<Vec<Arc<
             recorded,
             past: &all[drive],
             peers: &peers,
+            timed: &timed,
             options: &options,
         };
         let result = job.run(|_, _| {});

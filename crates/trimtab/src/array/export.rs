@@ -9,7 +9,7 @@ const EXPORT_HELP: &str = "\
 Examples:
   sudo trimtab array export fast --nvme loop
   sudo trimtab array export fast --nvme tcp
-  sudo trimtab array export fast --nvme tcp --listen 10.0.0.1 --host nqn.2014-08.org.nvmexpress:uuid:1b4e28ba-2fa1-11d2-883f-0016d3cca427
+  sudo trimtab array export fast --nvme tcp --listen 10.0.0.1 --host nqn.2014-08.org.example:b
 
 Prints the NQN by which hosts connect. The kernel's NVMe target serves it (modprobe nvmet), which
 is all that is set up. On an address that other machines reach, --host says which hosts may

@@ -177,7 +177,6 @@ const NOT: &[(&str, &str)] = &[
     ("sudo trimtab drive unexport", NEEDS_NVME_TARGET),
     ("sudo nvme connect", NEEDS_NVME_TARGET),
     ("sudo modprobe", "loads a module into this machine's kernel"),
-    ("RELEASE=trixie scripts/guest", "boots a guest for a quarter of an hour"),
     ("sudo trimtab compare --live", "takes eight minutes; tests/compare_live.rs runs a short one"),
 ];
 

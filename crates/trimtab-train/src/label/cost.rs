@@ -20,6 +20,9 @@ use crate::units;
 /// A read's latency counts up to so many times the break-even latency: one that waits for longer
 /// is hedged, or times out, and a few of them must not decide.
 const MOST: f64 = 64.0;
+/// A read loses at most so many times the mean break-even latency by being moved: where another
+/// drive turns out to be late the read is hedged, and how late that one is says nothing of this one.
+const MOST_LOST: f64 = 2.0;
 
 /// Makes the label. The cross-validation is that of training: each read is predicted by trees that
 /// have seen neither it nor its neighbours in time.
@@ -43,7 +46,9 @@ pub(super) fn cost(inputs: &LabelInputs<'_>) -> Result<MadeLabel, Error> {
     };
     let each: Vec<Nanos> = reads.iter().map(at).collect();
     let break_even = break_even(elsewhere.over_all());
-    let gains = gains(&reads, &each, options.failover);
+    let most_lost = -MOST_LOST * break_even.0 as f64;
+    let mut gains = gains(&reads, &each, options.failover);
+    gains.iter_mut().for_each(|gain| *gain = gain.max(most_lost));
     let most = mean(gains.iter().map(|gain| gain.max(0.0)));
     let slower = gains.iter().filter(|gain| **gain > 0.0).count();
     let percent = 100.0 * slower as f64 / gains.len() as f64;

@@ -37,6 +37,8 @@ pub(crate) struct Externality {
     reads: f64,
     mean: f64,
     square: f64,
+    /// Of a move, ns; asked for more often than it changes.
+    toll: f64,
 }
 
 /// A read that could be moved.
@@ -59,16 +61,13 @@ impl Externality {
             reads: 0.0,
             mean: 0.0,
             square: 0.0,
+            toll: 0.0,
         }
     }
 
     /// What a move costs other reads, ns.
-    pub(crate) fn toll(&self) -> f64 {
-        if self.reads < LEAST {
-            return 0.0;
-        }
-        let variance = (self.square - self.mean * self.mean).max(0.0);
-        (self.mean - CERTAIN * (variance * self.weight()).sqrt()).max(0.0)
+    pub(crate) const fn toll(&self) -> f64 {
+        self.toll
     }
 
     /// Whether a read is followed that this replica matters to.
@@ -109,6 +108,10 @@ impl Externality {
         let weight = self.weight();
         self.mean += weight * (delays - self.mean);
         self.square += weight * (delays * delays - self.square);
+        if self.reads >= LEAST {
+            let variance = (self.square - self.mean * self.mean).max(0.0);
+            self.toll = (self.mean - CERTAIN * (variance * weight).sqrt()).max(0.0);
+        }
     }
 
     fn weight(&self) -> f64 {

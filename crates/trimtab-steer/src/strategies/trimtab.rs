@@ -18,6 +18,7 @@ use crate::strategy::{Ended, Strategy};
 use crate::turn::Turn;
 
 mod hedging;
+mod others;
 
 use hedging::{HEDGE, Hedging};
 
@@ -113,9 +114,6 @@ struct Best {
 
 /// How long a replica is avoided before it is probed.
 const PROBE: Nanos = Nanos::from_millis(75);
-/// The same where probes cost other reads.
-const RARE_PROBE: Nanos = Nanos::from_secs(1);
-
 /// A probe that completes this many times as fast as expected is followed by another one
 /// soon: the replica may have recovered.
 const SURPRISE: u64 = 4;
@@ -125,13 +123,6 @@ const SURPRISE: u64 = 4;
 /// forecast for a stalled drive does not depend on the queue. Without this all reads would go
 /// to the one of several stalled replicas that is expected to recover first.
 const CROWD: f64 = 24.0;
-
-/// Where a move costs other reads as much as a read usually takes, pairs and probes are so many
-/// times as rare.
-const RARITY: f64 = 200.0;
-
-/// The longest read that probes a replica, as a multiple of the mean length.
-const MOST_PROBED: f64 = 2.0;
 
 /// The weight that the mean length of reads keeps with each read.
 const LENGTH_KEPT: f64 = 0.998;
@@ -236,48 +227,9 @@ impl Trimtab {
         true
     }
 
-    /// Sends the read to a replica that is due for a probe as well; a long read waits for a short one
-    /// to do it.
-    fn probe(&mut self, turn: &mut Turn<'_>) {
-        if self.weight(turn.request().length) > MOST_PROBED {
-            return;
-        }
-        let every = Nanos((PROBE.0 as f64 * self.rarity(turn.primary())) as u64).min(RARE_PROBE);
-        if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
-            self.probed.add(replica);
-            self.hedging.probed(self.weight(turn.request().length));
-        }
-    }
-
     /// Whether the queues alone say that the read should leave its primary.
     fn is_moved_by_queue(&self, turn: &Turn<'_>) -> bool {
         self.control.is_some() && self.shortest_queue(turn) != turn.primary()
-    }
-
-    /// What another request for this read to this replica costs the other requests there, ns.
-    fn price(&self, replica: Replica, length: u64) -> f64 {
-        let at = replica.index();
-        let pace = self.queues[at].pace();
-        let price = |calibration: &Calibration| calibration.price(self.out[at], pace);
-        self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
-    }
-
-    /// How many times as rare as usual requests are to be that this read's data does not need:
-    /// where a move costs other reads, each of those does.
-    fn rarity(&self, primary: Replica) -> f64 {
-        let usual = self.typical[primary.index()].get().0 as f64;
-        1.0 + RARITY * self.externality.toll() / usual.max(1.0)
-    }
-
-    /// Notes that a read comes behind those of this primary replica that could be elsewhere.
-    fn note_arrival(&mut self, primary: Replica) {
-        let at = primary.index();
-        let slope = |calibration: &Calibration| calibration.slope(self.out[at]);
-        if self.externality.concerns(primary)
-            && let Some(slope) = self.calibrations.get(at).map(slope)
-        {
-            self.externality.arrived(primary, slope);
-        }
     }
 
     /// The replica's forecast. With a control group it always has a wait: a model that never
@@ -291,12 +243,6 @@ impl Trimtab {
             forecast.fast = forecast.fast.filter(known);
         }
         forecast
-    }
-
-    /// How many usual reads a read of this length is worth: a duplicate of a long one takes more
-    /// of the drives' time.
-    fn weight(&self, length: u64) -> f64 {
-        if self.settings.control { (length as f64 / self.length).max(1.0) } else { 1.0 }
     }
 
     /// The expected wait of a read that is hedged if it turns out to be late.

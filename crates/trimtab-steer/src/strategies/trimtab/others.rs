@@ -1,0 +1,64 @@
+//! What requests cost the other requests on a replica, and how rare those are to be that a read's
+//! data do not need.
+
+use trimtab_io::Nanos;
+
+use super::{PROBE, Trimtab};
+use crate::calibration::Calibration;
+use crate::replica::Replica;
+use crate::turn::Turn;
+
+/// How long a replica is avoided before it is probed, at most, where probes cost other reads.
+const RARE_PROBE: Nanos = Nanos::from_secs(1);
+/// Where a move costs other reads as much as a read usually takes, pairs and probes are so many
+/// times as rare.
+const RARITY: f64 = 200.0;
+/// The longest read that probes a replica, as a multiple of the mean length.
+const MOST_PROBED: f64 = 2.0;
+
+impl Trimtab {
+    /// Sends the read to a replica that is due for a probe as well; a long read waits for a short one
+    /// to do it.
+    pub(super) fn probe(&mut self, turn: &mut Turn<'_>) {
+        if self.weight(turn.request().length) > MOST_PROBED {
+            return;
+        }
+        let every = Nanos((PROBE.0 as f64 * self.rarity(turn.primary())) as u64).min(RARE_PROBE);
+        if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
+            self.probed.add(replica);
+            self.hedging.probed(self.weight(turn.request().length));
+        }
+    }
+
+    /// What another request for this read to this replica costs the other requests there, ns.
+    pub(super) fn price(&self, replica: Replica, length: u64) -> f64 {
+        let at = replica.index();
+        let pace = self.queues[at].pace();
+        let price = |calibration: &Calibration| calibration.price(self.out[at], pace);
+        self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
+    }
+
+    /// How many times as rare as usual requests are to be that this read's data does not need:
+    /// where a move costs other reads, each of those does.
+    pub(super) fn rarity(&self, primary: Replica) -> f64 {
+        let usual = self.typical[primary.index()].get().0 as f64;
+        1.0 + RARITY * self.externality.toll() / usual.max(1.0)
+    }
+
+    /// Notes that a read comes behind those of this primary replica that could be elsewhere.
+    pub(super) fn note_arrival(&mut self, primary: Replica) {
+        let at = primary.index();
+        let slope = |calibration: &Calibration| calibration.slope(self.out[at]);
+        if self.externality.concerns(primary)
+            && let Some(slope) = self.calibrations.get(at).map(slope)
+        {
+            self.externality.arrived(primary, slope);
+        }
+    }
+
+    /// How many usual reads a read of this length is worth: a duplicate of a long one takes more
+    /// of the drives' time.
+    pub(super) fn weight(&self, length: u64) -> f64 {
+        if self.settings.control { (length as f64 / self.length).max(1.0) } else { 1.0 }
+    }
+}

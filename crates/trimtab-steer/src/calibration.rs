@@ -17,7 +17,7 @@
 
 use trimtab_io::{Nanos, RequestId};
 
-use crate::quantile::RunningQuantile;
+use crate::median::RunningMedian;
 
 /// What is known of one replica.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ struct Depth {
     /// The number of forecasts that these are from, up to some thousands.
     forecasts: f64,
     reads: u32,
-    median: RunningQuantile,
+    median: RunningMedian,
 }
 
 /// A read that was forecast or sent.
@@ -87,7 +87,7 @@ const FIRST_WINDOW: f64 = 4.0;
 const LEAST_WINDOW: f64 = 4.0;
 const CONGESTED: f64 = 8.0;
 /// The step of the running medians, and the reads after which they count.
-const MEDIAN_STEP: f64 = 0.04;
+const MEDIAN_STEP: f64 = 0.02;
 const LEAST_READS: u32 = 8;
 
 impl Calibration {
@@ -254,7 +254,7 @@ impl Calibration {
         let Some((_, depth)) = pending.sent else { return };
         let depth = &mut self.depths[depth];
         if depth.reads == 0 {
-            depth.median = RunningQuantile::new(0.5, MEDIAN_STEP, latency);
+            depth.median = RunningMedian::new(MEDIAN_STEP, latency);
         }
         depth.reads = depth.reads.saturating_add(1);
         depth.median.record(latency);

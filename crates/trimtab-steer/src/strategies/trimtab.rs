@@ -9,9 +9,9 @@ use crate::control::{Choice, ControlGroup, Pair, Question};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::externality::Externality;
+use crate::median::RunningMedian;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
-use crate::quantile::RunningQuantile;
 use crate::queue::QueueState;
 use crate::replica::{MOST_DRIVES, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
@@ -89,7 +89,7 @@ pub struct Trimtab {
     /// Measures whether moving reads gains anything; `None`: reads are moved on the forecast alone.
     control: Option<ControlGroup>,
     /// Each replica's median latency.
-    typical: [RunningQuantile; MOST_DRIVES],
+    typical: [RunningMedian; MOST_DRIVES],
     /// What came of each replica's forecasts.
     calibrations: Vec<Calibration>,
     /// The mean length of reads, bytes.
@@ -151,7 +151,7 @@ impl Trimtab {
             out: [0; MOST_DRIVES],
             probed: Replicas::NONE,
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
-            typical: settings.medians.map(|median| RunningQuantile::new(0.5, TYPICAL_STEP, median)),
+            typical: settings.medians.map(|median| RunningMedian::new(TYPICAL_STEP, median)),
             calibrations: vec![Calibration::new(); calibrated],
             length: 0.0,
             queues: [QueueState::default(); MOST_DRIVES],
@@ -569,4 +569,4 @@ impl Strategy for Trimtab {
 }
 
 /// The median latency is to follow a drive within some tens of reads.
-const TYPICAL_STEP: f64 = 0.04;
+const TYPICAL_STEP: f64 = 0.02;

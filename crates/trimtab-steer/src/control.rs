@@ -28,7 +28,8 @@
 //! - Pairs are drawn at random among moved reads, independently of the forecast, and answer at
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
 //!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`], or
-//!   more if pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`].
+//!   more if pairs would exceed [`PAIRED`] of all reads, or [`ROUTINE`] of them until a change of
+//!   regime shows: at most 1 / [`ROUTINE`], times the weight of a pair.
 //! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
 //!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
@@ -51,8 +52,11 @@ const SCALE_KEPT: f64 = 0.98;
 const SHARE: u64 = 4;
 /// A read that takes so many times the usual is a surprise.
 const SURPRISE: u64 = 8;
-/// The share of reads that may be pairs in the long run, and pairs that can be saved.
-const PAIRED: f64 = 0.01;
+/// The share of reads that may be pairs, and the same where it is settled what they ask, as in the
+/// long run all is: most of what a wrong predictor costs is lost while there are too few pairs to
+/// tell. More than [`MOST_TOKENS`] at a time would delay other reads.
+const PAIRED: f64 = 0.05;
+const ROUTINE: f64 = 0.01;
 const MOST_TOKENS: f64 = 64.0;
 /// Pairs in flight, at most.
 const MOST_PAIRS: usize = 64;
@@ -111,8 +115,10 @@ pub(crate) struct ControlGroup {
     drives: [[Contest; QUESTIONS]; MOST_DRIVES],
     pairs: Vec<Pair>,
     measured: Measured,
-    /// Pairs that may still be begun.
+    /// Pairs that may still be begun, and those of them that ask what is settled. A pair of a long
+    /// read may overdraw what there is: it would else never be begun.
     tokens: f64,
+    routine: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
     /// The share of the forecast reads that their forecasts would move, and what a forecast
@@ -154,6 +160,7 @@ impl ControlGroup {
             pairs: Vec::with_capacity(MOST_PAIRS),
             measured: Measured::new(),
             tokens: MOST_TOKENS,
+            routine: MOST_TOKENS,
             scale: longest.0 as f64,
             moved: 0.5,
             inference: 0.0,
@@ -166,6 +173,7 @@ impl ControlGroup {
     /// read is explored.
     pub(crate) fn forecasts(&mut self, primary: Replica) -> bool {
         self.tokens = (self.tokens + PAIRED).min(MOST_TOKENS);
+        self.routine = (self.routine + ROUTINE).min(MOST_TOKENS);
         self.follows_forecast(primary) || {
             let moves = [Question::Refused, Question::Ranked, Question::Forecast];
             let explored = self.explored(primary, &moves);
@@ -206,27 +214,25 @@ impl ControlGroup {
     ) -> Decision {
         let by_queue = if self.holds(primary, Question::Queue) { queue } else { primary };
         let by_queue = (by_queue, Choice::Queue);
-        let (to, by) = match forecast {
-            Some((wanted, question)) if self.follows_forecast(primary) => {
-                let is_followed = wanted == primary || self.holds(primary, question);
-                if is_followed { (wanted, Choice::Forecast) } else { by_queue }
-            }
-            _ => by_queue,
-        };
+        let follows = self.follows_forecast(primary);
+        let followed = forecast.filter(|&(wanted, question)| {
+            follows && (wanted == primary || self.holds(primary, question))
+        });
+        let (to, by) = followed.map_or(by_queue, |(wanted, _)| (wanted, Choice::Forecast));
         let by = if to == primary { Choice::Stay } else { by };
         let wanted = forecast.map_or(to, |(wanted, _)| wanted);
         let candidates = [
             ([wanted, primary], forecast.map(|(_, question)| question)),
             ([wanted, queue], forecast.map(|_| Question::Forecast)),
-            // While the forecast is followed, the queue need not be compared with staying.
-            ([queue, primary], (!self.follows_forecast(primary)).then_some(Question::Queue)),
+            // A read that follows its forecast would not go where the queue says.
+            ([queue, primary], followed.is_none().then_some(Question::Queue)),
         ];
         let differs = |&([first, second], question): &([Replica; 2], Option<Question>)| {
             let is_one = to == first || to == second;
             (first != second && is_one).then_some(()).and(question).is_some()
         };
         let count = candidates.iter().filter(|candidate| differs(candidate)).count() as u64;
-        if count == 0 || self.tokens < weight || self.pairs.len() >= MOST_PAIRS {
+        if count == 0 || self.tokens <= 0.0 || self.pairs.len() >= MOST_PAIRS {
             return Decision { to, by, rival: None, weight };
         }
         let which = (self.random() % count) as usize;
@@ -234,7 +240,7 @@ impl ControlGroup {
         let rival = drawn.and_then(|&(sides, question)| Some((sides, question?)));
         let rival = rival.filter(|&(_, question)| {
             // A read with a forecast that is not followed has been drawn before.
-            let is_drawn = question != Question::Queue && !self.follows_forecast(primary);
+            let is_drawn = question != Question::Queue && !follows;
             let one_in = match self.holds(primary, question) || is_drawn {
                 true => SHARE,
                 false => self.explored(primary, &[question]),
@@ -242,9 +248,15 @@ impl ControlGroup {
             self.draw(one_in)
         });
         let is_settled =
-            |(_, question): ([Replica; 2], Question)| self.array[question as usize].is_settled();
-        let weight = if rival.is_some_and(is_settled) { weight * rarity } else { weight };
-        let rival = rival.filter(|_| self.tokens >= weight);
+            rival.is_some_and(|(_, question)| self.array[question as usize].is_settled());
+        if !is_settled {
+            return Decision { to, by, rival, weight };
+        }
+        let weight = weight * rarity;
+        let rival = rival.filter(|_| self.routine.min(self.tokens) >= weight);
+        if rival.is_some() {
+            self.routine -= weight;
+        }
         Decision { to, by, rival, weight }
     }
 
@@ -457,7 +469,7 @@ mod tests {
                 // It was good for long before.
                 serve(&mut control, 100_000, |_| 5_000, 100);
                 let served = serve(&mut control, 400_000, |_| 100, 100 + lost);
-                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / PAIRED;
+                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / ROUTINE;
                 let total = (served.moved * lost) as f64;
                 assert!(total < bound, "{lost} µs: {served:?}, {total} of {bound} µs");
             }
@@ -470,6 +482,35 @@ mod tests {
         serve(&mut control, 20_000, |_| 100, 5_000);
         let served = serve(&mut control, 100_000, |_| 9_000, 100);
         assert!(served.moved > 90_000, "{served:?}");
+    }
+
+    /// Pairs among so many reads of which forecast and queue say that they should move.
+    fn questions(control: &mut ControlGroup, reads: u64, weight: f64) -> Vec<Question> {
+        let rival = |_| {
+            control.forecasts(PRIMARY);
+            let wanted = Some((OTHER, Question::Ranked));
+            let decision = control.decide(PRIMARY, wanted, OTHER, weight, 1.0);
+            control.tokens -= decision.rival.map_or(0.0, |_| decision.weight);
+            decision.rival.map(|(_, question)| question)
+        };
+        (0..reads).filter_map(rival).collect()
+    }
+
+    #[test]
+    fn reads_that_only_the_queue_moves_are_pairs_too() {
+        let mut control = control();
+        assert!(!questions(&mut control, 1_000, 1.0).contains(&Question::Queue));
+        // Forecasts are followed still, where a primary is refused.
+        control.array[Question::Ranked as usize].holds = false;
+        assert!(control.follows_forecast(PRIMARY));
+        assert!(questions(&mut control, 1_000, 1.0).contains(&Question::Queue));
+    }
+
+    #[test]
+    fn pairs_of_long_reads_are_rare_but_begun() {
+        let mut control = control();
+        let pairs = questions(&mut control, 100_000, 1_000.0).len() as f64;
+        assert!((4.0..=7.0).contains(&pairs), "{pairs} of 5,000 tokens");
     }
 
     #[test]

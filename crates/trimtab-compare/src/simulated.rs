@@ -7,7 +7,7 @@ use trimtab_io::{Nanos, derived_seed};
 use trimtab_predict::mitt::Limit;
 use trimtab_predict::{ErrorShares, Mistaken};
 use trimtab_sim::array::{ArrayFigures, ArrayIo, ArrayOptions, RunOptions, run};
-use trimtab_sim::parallel;
+use trimtab_sim::{HostedDrive, parallel};
 use trimtab_steer::{Costs, PredictorSet, Strategy, StrategyInputs, StrategyKind};
 
 use crate::error::Error;
@@ -102,6 +102,13 @@ fn serve(
                 (drive.server.drive_mut(), &device.profile)
             {
                 ssd.replace_firmware(Box::new(Ideal::new(profile)));
+            }
+        }
+    }
+    if entry.kind == StrategyKind::NoNoise {
+        for drive in &mut drives {
+            if let HostedDrive::Cached(cached) = &mut drive.server {
+                cached.end_evictions();
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use trimtab_compare::{BuiltinTrainer, Comparison, Report, compare};
+use trimtab_io::Nanos;
 
 /// Six nodes, whose disks have bursts of a neighbour's large reads.
 const STORE: &str = "
@@ -152,6 +153,30 @@ fn evicted_pages_are_read_elsewhere() {
     // Reads from memory are not disturbed.
     let p50 = |row| ms(&report, row, "p50_ns");
     assert!((p50("base") - p50("mitt")).abs() < 0.001);
+}
+
+#[test]
+fn without_neighbours_no_page_is_taken_away() {
+    let text = "
+        seeds = [1]
+        phase_one = { duration_s = 20 }
+        phase_two = { duration_s = 20 }
+        deadline_us = 100
+        strategies = ['no-noise', 'base']
+        [workload]
+        capacity_gb = 0.016777216
+        read_share = 1
+        arrivals = { kind = 'poisson', iops = 50 }
+        offsets = { kind = 'uniform' }
+        sizes = [{ bytes = 4096, weight = 1 }]
+        [[device]]
+        count = 3
+        profile = 'disk-7200'
+        cache = { pages = 4096, warm = true, evict = { share = 0.2, every_ms = 5_000 } }";
+    let report = run(text, &[]);
+    let most = |row: usize| report.strategies[row].seeds[0].max_ns;
+    assert_eq!(most(0), Nanos::from_micros(20));
+    assert!(most(1) > Nanos::from_millis(1), "{}", most(1));
 }
 
 #[test]

@@ -34,6 +34,8 @@ pub struct Cached<S> {
     memory: Nanos,
     /// Neighbours that take memory, if there are any.
     eviction: Option<Eviction>,
+    /// Pages from the beginning of the device that are in memory at first.
+    warm_pages: u64,
     /// Whether pages of refused reads are brought in.
     brings_in: bool,
     /// Answers from memory, in order of time.
@@ -88,28 +90,17 @@ impl<S: Server> Cached<S> {
     /// The description has not been [checked](CacheSpec::check).
     pub fn new(server: S, spec: &CacheSpec, seed: u64) -> Self {
         let profile = spec.profile();
-        let mut cache = PageCache::new(&profile).expect("the description was checked");
-        let mut file = OpenFile::new(0, server.capacity() / PAGE);
-        if spec.warm {
-            let (pages, mut asked) = (u64::from(profile.pages).min(file.pages()), Vec::new());
-            // In pieces, each of which is there before the next is asked for.
-            for page in 0..pages {
-                cache.read(&mut file, page, 1, &mut asked);
-                for below in asked.drain(..) {
-                    if let Below::Read { first, pages, .. } = below {
-                        cache.filled(first, pages);
-                    }
-                }
-            }
-        }
-        cache.tell_evicted();
+        let cache = PageCache::new(&profile).expect("the description was checked");
+        let file = OpenFile::new(0, server.capacity() / PAGE);
+        let warm_pages = if spec.warm { u64::from(profile.pages).min(file.pages()) } else { 0 };
         let now = server.now();
-        Self {
+        let mut cached = Self {
             server,
             cache,
             file,
             memory: spec.memory(),
             eviction: spec.evict.map(|evict| Eviction::new(&evict, seed, now)),
+            warm_pages,
             brings_in: false,
             from_memory: VecDeque::new(),
             waiting: Vec::new(),
@@ -123,6 +114,35 @@ impl<S: Server> Cached<S> {
             gone: BTreeSet::new(),
             events: None,
             now,
+        };
+        cached.warm_up();
+        cached.cache.tell_evicted();
+        cached
+    }
+
+    /// Holds the beginning of the device, if it is to be warm. Writes that make room for it are sent
+    /// with the next request.
+    fn warm_up(&mut self) {
+        // In pieces, each of which is there before the next is asked for.
+        for page in 0..self.warm_pages {
+            self.cache.read(&mut self.file, page, 1, &mut self.asked);
+            for below in std::mem::take(&mut self.asked) {
+                match below {
+                    Below::Read { first, pages, .. } => {
+                        self.cache.filled(first, pages);
+                        self.tell_filled(first, pages);
+                    }
+                    Below::Write { .. } => self.asked.push(below),
+                }
+            }
+        }
+        self.tell_evicted();
+    }
+
+    /// Neighbours take no memory from now on. A cache that was warm at first is warm again.
+    pub fn end_evictions(&mut self) {
+        if self.eviction.take().is_some() {
+            self.warm_up();
         }
     }
 

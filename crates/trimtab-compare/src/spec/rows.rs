@@ -8,7 +8,7 @@ use toml::de::DeValue;
 use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
 use trimtab_predict::ErrorShares;
-use trimtab_sim::Error;
+use trimtab_sim::{CacheSpec, Error};
 use trimtab_sim::scenario::{DeviceSpec, Text, WorkloadSpec, read};
 use trimtab_steer::{StrategyKind, Tuning};
 
@@ -93,10 +93,12 @@ pub(super) struct About {
 impl About {
     pub(super) fn new(devices: &[DeviceSpec<DriveProfile>], changes: bool) -> Self {
         let mut workloads = devices.iter().flat_map(|device| &device.workloads);
+        let takes_memory = |cache: CacheSpec| cache.evict.is_some();
         let is_flash = |device: &DeviceSpec<_>| matches!(device.profile, DriveProfile::Flash(_));
         Self {
             changes,
-            has_noise: workloads.any(WorkloadSpec::is_noise),
+            has_noise: workloads.any(WorkloadSpec::is_noise)
+                || devices.iter().any(|device| device.cache.is_some_and(takes_memory)),
             has_flash: devices.iter().any(is_flash),
         }
     }
@@ -105,7 +107,10 @@ impl About {
     fn excludes(&self, kind: StrategyKind) -> Option<&'static str> {
         match kind {
             StrategyKind::NoNoise if !self.has_noise => {
-                Some("`no-noise` leaves out workloads with `noise = true`, and there are none")
+                Some(
+                    "`no-noise` leaves out workloads with `noise = true` and `cache.evict`, \
+                     and there are none",
+                )
             }
             StrategyKind::Ideal if !self.has_flash => {
                 Some("`ideal` is about the firmware of flash drives, and there are none")

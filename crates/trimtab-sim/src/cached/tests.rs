@@ -112,6 +112,12 @@ fn neighbours_take_their_share() {
     let mut told = BTreeSet::new();
     cached.take_host_events(|event| apply(&mut told, event));
     assert_eq!(told.len(), resident);
+    // Without neighbours all is there again, and stays.
+    cached.end_evictions();
+    cached.advance(next + Nanos::from_secs(3600));
+    cached.take_host_events(|event| apply(&mut told, event));
+    assert!((0..10_000).all(|page| cached.cache().is_resident(page)));
+    assert_eq!(told.len(), 10_000);
 }
 
 fn apply(resident: &mut BTreeSet<u64>, event: HostEvent) {

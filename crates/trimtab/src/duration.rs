@@ -38,6 +38,18 @@ pub(crate) fn parse_positive(text: &str) -> Result<Nanos, String> {
     }
 }
 
+/// The longest deadline. A longer one is a wrong unit: it would refuse nothing.
+const LONGEST_DEADLINE: Nanos = Nanos::from_secs(60);
+
+/// Reads a deadline of reads.
+pub(crate) fn parse_deadline(text: &str) -> Result<Nanos, String> {
+    let time = parse_positive(text)?;
+    if time > LONGEST_DEADLINE {
+        return Err(format!("no read takes as long as `{text}`: expected at most 1m"));
+    }
+    Ok(time)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -75,5 +87,21 @@ mod tests {
             assert!(error.contains("such as 500us") && error.contains(&format!("`{text}`")));
         }
         assert!(parse("999999999999h").unwrap_err().contains("584 years"));
+    }
+
+    #[test]
+    fn deadlines_have_bounds() {
+        assert_eq!(parse_deadline("2ms"), Ok(Nanos::from_millis(2)));
+        assert_eq!(parse_deadline("1m"), Ok(LONGEST_DEADLINE));
+        for (text, said) in [
+            ("0ms", "above zero"),
+            ("-1ms", "such as 500us"),
+            ("2", "such as 500us"),
+            ("61s", "at most 1m"),
+            ("999999999999h", "584 years"),
+        ] {
+            let error = parse_deadline(text).unwrap_err();
+            assert!(error.contains(said) && error.contains(text), "{error}");
+        }
     }
 }

@@ -185,6 +185,9 @@ impl Args {
         for path in &self.traces {
             let (recording, bad) = recordings::read(path, device, &self.read)?;
             skipped.add(bad);
+            if let Some(disk) = &input.disk {
+                queue_model::must_hold(disk, &recording)?;
+            }
             input.recordings.push(recording);
         }
         for path in &self.peers {

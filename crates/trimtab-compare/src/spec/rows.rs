@@ -8,8 +8,8 @@ use toml::de::DeValue;
 use trimtab_device::DriveProfile;
 use trimtab_io::Nanos;
 use trimtab_predict::ErrorShares;
-use trimtab_sim::{CacheSpec, Error};
 use trimtab_sim::scenario::{DeviceSpec, Text, WorkloadSpec, read};
+use trimtab_sim::{CacheSpec, Error};
 use trimtab_steer::{StrategyKind, Tuning};
 
 use super::Times;
@@ -106,12 +106,10 @@ impl About {
     /// Why a strategy is not possible.
     fn excludes(&self, kind: StrategyKind) -> Option<&'static str> {
         match kind {
-            StrategyKind::NoNoise if !self.has_noise => {
-                Some(
-                    "`no-noise` leaves out workloads with `noise = true` and `cache.evict`, \
+            StrategyKind::NoNoise if !self.has_noise => Some(
+                "`no-noise` leaves out workloads with `noise = true` and `cache.evict`, \
                      and there are none",
-                )
-            }
+            ),
             StrategyKind::Ideal if !self.has_flash => {
                 Some("`ideal` is about the firmware of flash drives, and there are none")
             }

@@ -9,6 +9,7 @@ use trimtab_sim::mitt::disk_predictor;
 
 use crate::exit::BadInput;
 use crate::profile;
+use trimtab_train::Recording;
 
 /// The disk that a recording is of, by a profile's name or file.
 pub(super) fn disk(name_or_file: &str) -> Result<DiskProfile> {
@@ -20,6 +21,21 @@ pub(super) fn disk(name_or_file: &str) -> Result<DiskProfile> {
         ))
         .into()),
     }
+}
+
+/// The recording is of a disk of another size, if it has requests beyond this one's end.
+pub(super) fn must_hold(disk: &DiskProfile, recording: &Recording) -> Result<()> {
+    let ends = recording.recorded.iter().map(|one| one.request.offset + one.request.length);
+    let (end, capacity) = (ends.max().unwrap_or_default(), disk.capacity_bytes());
+    if end > capacity {
+        let (trace, name) = (&recording.name, &disk.name);
+        return Err(BadInput(format!(
+            "{trace}: has requests up to byte {end}, and --disk {name} has {capacity}: it is a \
+             profile of another disk"
+        ))
+        .into());
+    }
+    Ok(())
 }
 
 /// `mitt-noop` of a disk without a scheduler, that refuses what it expects to be slow.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use trimtab_device::{DiskProfile, DiskTiming, DriveProfile};
 use trimtab_io::{Nanos, Op};
 use trimtab_predict::{Label, LabelRule, Model, Provenance, QueueTimes, Trained, card_path};
-use trimtab_report::Facts;
+use trimtab_report::{Facts, bytes};
 use trimtab_train::ModelFiles;
 
 use crate::console;
@@ -31,8 +31,9 @@ pub(crate) struct Args {
     /// A profile that comes with the program (`trimtab profile list`), or a file.
     #[arg(value_name = "NAME|FILE")]
     profile: String,
-    /// The deadline of reads that have none of their own: a longer expected latency is late.
-    #[arg(long, value_name = "TIME", value_parser = duration::parse_positive)]
+    /// The deadline of reads that have none of their own: a longer expected latency is late; at most
+    /// 1m.
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_deadline)]
     deadline: Nanos,
     /// Requests are within this much from the drive's beginning, such as 100G: a disk's seeks are
     /// shorter then [default: all of it].
@@ -54,9 +55,18 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         return Err(BadInput(why).into());
     }
     let profile = super::find_any(&args.profile)?;
-    let times = match &profile {
-        DriveProfile::Disk(disk) => of_disk(disk, args.span, args.deadline),
-        DriveProfile::Flash(flash) => of_flash(flash, args.deadline),
+    let times = match (&profile, args.span) {
+        (_, Some(span)) if span > profile.capacity_bytes() => {
+            let (name, all) = (profile.name(), bytes(profile.capacity_bytes()));
+            let why = format!("--span {}: more than {name} has, which are {all}", bytes(span));
+            return Err(BadInput(why).into());
+        }
+        (DriveProfile::Disk(disk), span) => of_disk(disk, span, args.deadline),
+        (DriveProfile::Flash(flash), None) => of_flash(flash, args.deadline),
+        (DriveProfile::Flash(_), Some(_)) => {
+            let why = format!("--span: {} is flash, which has no seeks", profile.name());
+            return Err(BadInput(why).into());
+        }
     };
     let files = ModelFiles::create(&args.out)?;
     let provenance = Provenance::untrained(format!("profile {}", profile.name()));

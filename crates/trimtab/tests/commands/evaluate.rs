@@ -13,6 +13,7 @@ use super::predictions::Row;
 use drive::recording;
 use place::Place;
 use serde_json::Value;
+use trimtab_device::DiskProfile;
 
 /// Enough for a hundredth of a half to be a class.
 const READS: usize = 5_000;
@@ -335,6 +336,9 @@ fn unusable_input_gives_one_line_and_exit_code_2() {
         "--disk p4600: a profile of flash, whose queue models need to know where its data are",
     );
     place.refuses(&["--trace", "a.csv", "--disk", "none"], "no profile is called `none`");
+    let profile = DiskProfile::builtin("disk-7200").unwrap().with_capacity(32 << 20).unwrap();
+    fs::write(place.path("small.toml"), profile.to_toml()).unwrap();
+    place.refuses(&["--trace", "a.csv", "--disk", "small.toml"], "it is a profile of another disk");
     let over = place.evaluate(&["--trace", "a.csv", "--json", "./a.csv"]);
     assert_eq!(over.status.code(), Some(2), "{}", said(&over));
     assert_eq!(place.json(&["--trace", "two.csv", "--device", "srv.0"])["reads_scored"], 1746);

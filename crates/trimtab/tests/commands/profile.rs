@@ -142,6 +142,17 @@ fn queue_makes_a_model_of_a_profile() {
     assert!(
         error(&["queue", "disk-7200", "--deadline", "0ms", "-o", model]).contains("above zero")
     );
+    let bad: [(&[&str], &str); 5] = [
+        (&["disk-7200", "--deadline=-5ms"], "such as 500us"),
+        (&["disk-7200", "--deadline", "9999h"], "no read takes as long as `9999h`"),
+        (&["disk-7200", "--deadline", "5ms", "--span", "2T"], "more than disk-7200 has"),
+        (&["disk-7200", "--deadline", "5ms", "--span", "0"], "expected a size"),
+        (&["openchannel", "--deadline", "5ms", "--span", "1G"], "is flash, which has no seeks"),
+    ];
+    for (args, said) in bad {
+        let text = error(&[&["queue"], args, &["-o", model]].concat());
+        assert!(text.contains(said), "{args:?}: {text}");
+    }
     let text = error(&["queue", "disk-7200", "--deadline", "1ms", "-o", "a.json"]);
     assert!(text.contains("a.json: .json is the card's ending"), "{text}");
 }

@@ -118,8 +118,9 @@ pub struct Disk {
     /// When the arm is done with its last request.
     arm_free: Nanos,
     bus_free: Nanos,
-    /// Where the last request ended, sector.
+    /// Where the last request ended, sector, and whether it was a read.
     last_end: u64,
+    last_was_read: bool,
     /// Outside the device's queue.
     waiting: VecDeque<Request>,
     /// Waiting for the arm, in order of arrival.
@@ -154,6 +155,7 @@ impl Disk {
             arm_free: Nanos::ZERO,
             bus_free: Nanos::ZERO,
             last_end: 0,
+            last_was_read: false,
             waiting: VecDeque::new(),
             queue: Vec::with_capacity(profile.queue.depth as usize),
             completing: Vec::with_capacity(profile.queue.depth as usize),
@@ -386,6 +388,7 @@ impl Disk {
         }
         if matches!(request.op, Op::Read | Op::Write) {
             self.last_end = first + count;
+            self.last_was_read = request.op == Op::Read;
         }
     }
 
@@ -414,7 +417,11 @@ impl Disk {
         }
         self.cache.write(entry.first, end, now);
         let near = entry.first.abs_diff(self.last_end) <= self.cache.segment();
-        let overhead = if near { self.timing.write } else { self.timing.distant_write };
+        let overhead = match (near, self.last_was_read) {
+            (false, _) => self.timing.distant_write,
+            (true, true) => self.timing.write_after_read,
+            (true, false) => self.timing.write,
+        };
         self.stats.buffered_writes += 1;
         self.over_the_bus(*entry, now + overhead);
         true

@@ -123,6 +123,22 @@ fn measured_profile_is_near_the_truth_also_after_an_interruption() {
 }
 
 #[test]
+fn disk_that_vanishes_ends_the_measurement_and_loses_nothing_of_it() {
+    let Some(bench) = Bench::new(&[]) else { return };
+    let device = create(&bench, "mortal", &["--data", "none"]);
+    let state = bench.path("found.toml.unfinished");
+    let args = ["--device", &device, "-o", "found.toml", "--rpm", "7200"];
+    let running = fit(&bench, &args).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("saved state", || state.exists());
+    let drives: Value = serde_json::from_str(&bench.done(&["list", "--json"])).unwrap();
+    let server = Pid::from_raw(drives[0]["pid"].as_i64().unwrap() as i32).unwrap();
+    kill_process(server, Signal::KILL).unwrap();
+    refused(&running.wait_with_output().unwrap(), 1, "cannot read 4096 bytes at ");
+    assert!(state.exists() && !bench.path("found.toml").exists());
+    bench.remove_all();
+}
+
+#[test]
 fn devices_that_cannot_be_measured_are_refused() {
     let Some(bench) = Bench::new(&["mkfs.ext4"]) else { return };
     let flash = bench.create("flash", &["--size", "2G", "--fill", "0"]);

@@ -13,6 +13,7 @@ pub(super) struct Electronics {
     pub(super) sequential_hit: Nanos,
     pub(super) write: Nanos,
     pub(super) distant_write: Nanos,
+    pub(super) write_after_read: Nanos,
     pub(super) write_settle: u64,
     /// Of a byte on the bus.
     bus_ns: f64,
@@ -28,6 +29,7 @@ impl Electronics {
             sequential_hit: time(of.sequential_hit_us.unwrap_or(of.hit_us)),
             write: time(of.write_us),
             distant_write: time(of.distant_write_us.unwrap_or(of.write_us)),
+            write_after_read: time(of.write_after_read_us.unwrap_or(of.write_us)),
             write_settle: nanos(profile.seek.write_settle_us),
             bus_ns: 1e3 / of.bus_mb_s,
         }

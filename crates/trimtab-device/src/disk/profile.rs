@@ -92,6 +92,10 @@ pub struct Interface {
     /// `write_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub distant_write_us: Option<f64>,
+    /// The same where the write is not that far, and the last request was a read, µs. Absent:
+    /// `write_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_after_read_us: Option<f64>,
     /// Bandwidth to the host, MB/s (10⁶ bytes).
     pub bus_mb_s: f64,
 }
@@ -293,6 +297,7 @@ impl DiskProfile {
             ("interface.sequential_hit_us", of.sequential_hit_us.unwrap_or(0.0)),
             ("interface.write_us", of.write_us),
             ("interface.distant_write_us", of.distant_write_us.unwrap_or(0.0)),
+            ("interface.write_after_read_us", of.write_after_read_us.unwrap_or(0.0)),
         ] {
             within(key, us, 0.0..=1e6)?;
         }

@@ -39,7 +39,13 @@ fn every_key_of_a_disk_is_documented() {
     let (_, disks) = DOCUMENT.split_once("## Disks\n").unwrap();
     let (disks, _) = disks.split_once("\n## ").unwrap();
     let all = DiskProfile::builtin("disk-7200").unwrap().to_toml();
-    let optional = ["track_skew_us", "cylinder_skew_us", "sequential_hit_us", "distant_write_us"];
+    let optional = [
+        "track_skew_us",
+        "cylinder_skew_us",
+        "sequential_hit_us",
+        "distant_write_us",
+        "write_after_read_us",
+    ];
     for key in keys(&all).filter(|key| !["name", "about"].contains(key)).chain(optional) {
         assert_eq!(disks.matches(&format!("\n| `{key}` | ")).count(), 1, "{key}");
     }

@@ -254,6 +254,7 @@ impl Parts {
             sequential_hit_us: sequential.filter(|&us| us != hit_us),
             write_us: median(&|s| !s.read).unwrap_or(command_us),
             distant_write_us: None,
+            write_after_read_us: None,
             bus_mb_s: ((1.0 / self.bus) * 1e3).round() / 1e3,
         }
     }
@@ -297,20 +298,28 @@ impl Parts {
 
     /// Times of writes near the last request and far from it, which needs the segment's size.
     fn distances(&self, samples: &[Sample], profile: &mut DiskProfile) {
+        if profile.cache.write_kib == 0 {
+            return;
+        }
         let segment = u64::from(profile.cache.segment_kib) * 1024;
-        let median = |far: bool| {
-            let of = samples.iter().filter(|s| !s.read && (s.distance() > segment) == far);
+        let median = |is: &dyn Fn(&Sample) -> bool| {
+            let of = samples.iter().filter(|s| !s.read && is(s));
             let mut times: Vec<f64> = of.map(|s| self.net(s)).collect();
             let enough = times.len() >= 20;
             quantile(&mut times, 0.5)
                 .filter(|_| enough)
                 .map(|us| (us.max(0.0) * 10.0).round() / 10.0)
         };
-        if let (Some(near), Some(far), true) =
-            (median(false), median(true), profile.cache.write_kib > 0)
-        {
-            profile.interface.write_us = near;
-            profile.interface.distant_write_us = Some(far);
+        let is_far = |s: &Sample| s.distance() > segment;
+        let to = &mut profile.interface;
+        if let (Some(near), Some(far)) = (median(&|s| !is_far(s)), median(&is_far)) {
+            to.write_us = near;
+            to.distant_write_us = Some(far);
+            let after = |read: bool| median(&|s| !is_far(s) && s.after_read == read);
+            if let (Some(after_write), Some(after_read)) = (after(false), after(true)) {
+                to.write_us = after_write;
+                to.write_after_read_us = Some(after_read).filter(|&us| us != after_write);
+            }
         }
     }
 }

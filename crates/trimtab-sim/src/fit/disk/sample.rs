@@ -18,6 +18,8 @@ pub(super) struct Sample {
     pub(super) gap: Nanos,
     /// Where the request before ended, byte; of the first: its own offset.
     pub(super) previous_end: u64,
+    /// Whether that was a read.
+    pub(super) after_read: bool,
 }
 
 impl Sample {
@@ -64,6 +66,7 @@ pub(super) fn samples(records: &[Record]) -> Result<Vec<Sample>, Error> {
             service: complete.since(issue).as_micros_f64(),
             gap: if last.is_some() { issue.since(done) } else { Nanos::ZERO },
             previous_end: last.map_or(record.offset, Sample::end),
+            after_read: last.is_some_and(|last| last.read),
         });
         done = complete;
     }

@@ -42,7 +42,10 @@ fn real_disks_are_met_within_five_percent() {
         let fitted = fit_disk(&records, name).unwrap();
         let resultant = fitted.rotation_resultant.expect("the recordings show the rotation");
         assert!(resultant > 0.8, "{name}: {resultant}");
-        assert!(fitted.second_half[0].demerit < 0.05, "{name}: {:?}", fitted.second_half[0]);
+        for class in ["all", "reads", "writes"] {
+            let of = fitted.second_half.iter().find(|one| one.class == class).unwrap();
+            assert!(of.demerit < 0.05, "{name}: {of:?}");
+        }
     }
 }
 
@@ -57,7 +60,7 @@ fn simulated(profile: &DiskProfile, requests: u64) -> Vec<Record> {
         let far = draw(3) % (disk.capacity() - (1 << 20)) / 512 * 512;
         let offset = if draw(4) % 3 == 0 { near } else { far };
         let offset = offset.min(disk.capacity() - length);
-        let op = if draw(5) % 3 == 0 { Op::Write } else { Op::Read };
+        let op = if draw(5) % 2 == 0 { Op::Write } else { Op::Read };
         now += Nanos(5_000_000 + draw(6) % 60_000_000);
         let request = Request::new(RequestId(i), DeviceId(0), now, op, offset, length);
         disk.submit(now, &request).unwrap();
@@ -77,6 +80,7 @@ fn simulated(profile: &DiskProfile, requests: u64) -> Vec<Record> {
 fn simulated_disk_is_found_again() {
     let mut truth = DiskProfile::builtin("disk-cheetah9lp").unwrap();
     (truth.disk.rpm, truth.interface.command_us) = (7213.0, 500.0);
+    (truth.interface.write_us, truth.interface.write_after_read_us) = (460.0, Some(680.0));
     let records = simulated(&truth, 10_000);
     let fitted = fit_disk(&records, "found").unwrap();
     let rpm = fitted.profile.disk.rpm;
@@ -85,6 +89,10 @@ fn simulated_disk_is_found_again() {
     assert!(all.demerit < 0.03, "{all:?}");
     let bus = fitted.profile.interface.bus_mb_s;
     assert!((bus / truth.interface.bus_mb_s - 1.0).abs() < 0.05, "{bus}");
+    let found = &fitted.profile.interface;
+    let after_read = found.write_after_read_us.unwrap();
+    assert!((found.write_us - 460.0).abs() < 10.0, "{found:?}");
+    assert!((after_read - 680.0).abs() < 10.0, "{found:?}");
     assert_eq!(fit_disk(&records, "found").unwrap().profile, fitted.profile);
 }
 

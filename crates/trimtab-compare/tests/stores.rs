@@ -172,7 +172,11 @@ fn without_neighbours_no_page_is_taken_away() {
         [[device]]
         count = 3
         profile = 'disk-7200'
-        cache = { pages = 4096, warm = true, evict = { share = 0.2, every_ms = 5_000 } }";
+        [device.cache]
+        pages = 4096
+        warm = true
+        readahead_bytes = 0
+        evict = { share = 0.2, every_ms = 5_000 }";
     let report = run(text, &[]);
     let most = |row: usize| report.strategies[row].seeds[0].max_ns;
     assert_eq!(most(0), Nanos::from_micros(20));

@@ -143,6 +143,15 @@ impl Layout {
         self.data_chunks.value() as usize
     }
 
+    /// Members that can be lost without loss of data.
+    #[must_use]
+    pub const fn redundancy(&self) -> usize {
+        match self.level {
+            Level::Raid1 => self.members() - 1,
+            level => level.parities(),
+        }
+    }
+
     /// Bytes of a chunk.
     #[must_use]
     pub const fn chunk(&self) -> u64 {

@@ -1,5 +1,6 @@
 //! Arrays that members have.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use trimtab_array::Layout;
@@ -8,6 +9,7 @@ use trimtab_md::{
 };
 use trimtab_serve::Error;
 
+use crate::doubt;
 use crate::engine::Assembled;
 use crate::guard::Shared;
 use crate::keeper;
@@ -49,8 +51,10 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
             Some((&devices[found], candidates[found].superblock.as_ref().ok()?))
         })
         .collect();
+    // By the parity of which members it may be wrong what is computed: any.
+    let mut parity_on = None;
     let resync = match &assembly.resync {
-        Resync::Ppl => recover_from_logs(&layout, &by_role, &mut lines)?,
+        Resync::Ppl => recover_from_logs(&layout, &by_role, &mut lines, &mut parity_on)?,
         other => other.clone(),
     };
     let generation = generation(&by_role);
@@ -63,7 +67,21 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
     let bitmap = candidates[assembly.newest].bitmap.clone();
     let bitmap = bitmap.filter(|bitmap| bitmap.header().sync_bytes == newest.size);
     let mut regions = Regions::new(region_bytes(&newest, bitmap.as_ref()), layout.member_bytes());
-    set_unsynced(&mut regions, &resync, bitmap.as_ref(), layout.member_bytes());
+    let is_missing = |role: usize| by_role[role].is_none();
+    let missing = (0..layout.members()).filter(|&role| is_missing(role)).count();
+    let ranges = unsynced(&resync, bitmap.as_ref(), layout.member_bytes());
+    let in_doubt = doubt::bytes(&layout, is_missing, ranges.iter().cloned(), parity_on.as_deref());
+    lines.extend(doubt::line(in_doubt));
+    for range in &ranges {
+        match missing < layout.redundancy() {
+            true => regions.set_unsynced(range),
+            // Nothing is left that could be compared.
+            false => regions.mark(range),
+        }
+    }
+    // Bits that were set when the array was stopped without all members.
+    let set = bitmap.iter().flat_map(Bitmap::dirty);
+    set.for_each(|range| regions.mark(&(range.start..range.end.min(layout.member_bytes()))));
 
     let mut all: Vec<Option<MemberDevice>> = devices.into_iter().map(Some).collect();
     let mut slots: Vec<Slot> = (0..layout.members()).map(|_| Slot::default()).collect();
@@ -126,16 +144,17 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
     let unused = assembly.lines().iter().zip(&all).filter(|(_, device)| device.is_some());
     lines.extend(unused.map(|(line, _)| line.clone()));
     let shared = Shared::new(regions);
-    let array = Assembled { layout, slots, metadata, shared, rebuild, replace, logs };
+    let array = Assembled { layout, slots, metadata, shared, rebuild, replace, logs, in_doubt };
     Ok(Found { array, uuid: newest.array_uuid.to_string(), lines })
 }
 
 /// What is left to be resynchronised after the recovery from partial parity logs: nothing, unless one is
-/// damaged or all are empty.
+/// damaged or all are empty. `damaged_on`: the members with damaged logs.
 fn recover_from_logs(
     layout: &Layout,
     members: &[Option<(&MemberDevice, &Superblock)>],
     lines: &mut Vec<String>,
+    damaged_on: &mut Option<Vec<usize>>,
 ) -> Result<Resync, Error> {
     let recovered = recover(layout, members)?;
     let is_done = recovered.damaged.is_empty() && recovered.entries > 0;
@@ -143,6 +162,8 @@ fn recover_from_logs(
     if is_done {
         return Ok(Resync::None);
     }
+    // If all are empty there may have been a resync that had not begun.
+    *damaged_on = Some(recovered.damaged_on).filter(|members| !members.is_empty());
     if members.iter().any(Option::is_none) {
         return Ok(Resync::Ppl);
     }
@@ -251,19 +272,16 @@ fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Re
     }
 }
 
-fn set_unsynced(regions: &mut Regions, resync: &Resync, bitmap: Option<&Bitmap>, size: u64) {
+/// The ranges of the members' bytes in which they may differ.
+fn unsynced(resync: &Resync, bitmap: Option<&Bitmap>, size: u64) -> Vec<Range<u64>> {
     match (resync, bitmap) {
-        (Resync::None, _) => {
-            // Bits that were set when the array was stopped without all members.
-            let set = bitmap.into_iter().flat_map(Bitmap::dirty);
-            set.for_each(|range| regions.mark(&(range.start..range.end.min(size))));
-        }
+        (Resync::None, _) => Vec::new(),
         (Resync::Bitmap, Some(bitmap)) => {
             let all = bitmap.dirty().filter(|range| range.start < size);
-            all.for_each(|range| regions.set_unsynced(&(range.start..range.end.min(size))));
+            all.map(|range| range.start..range.end.min(size)).collect()
         }
-        (Resync::From(start), _) => regions.set_unsynced(&((*start).min(size)..size)),
-        (Resync::Bitmap | Resync::Ppl, _) => regions.set_unsynced(&(0..size)),
+        (Resync::From(start), _) => vec![(*start).min(size)..size],
+        (Resync::Bitmap | Resync::Ppl, _) => vec![0..size],
     }
 }
 

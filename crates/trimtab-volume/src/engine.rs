@@ -33,7 +33,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
-use trimtab_array::{Content, Layout, Level, Member};
+use trimtab_array::{Content, Layout, Member};
 use trimtab_io::{Nanos, Op, monotonic};
 use trimtab_serve::{Backend, Error, Requests, Ticket};
 use trimtab_steer::InFlightTable;
@@ -78,6 +78,8 @@ pub(crate) struct Assembled {
     pub(crate) replace: Option<Replace>,
     /// Partial parity logs.
     pub(crate) logs: Option<Logs>,
+    /// Bytes of missing members of which some may be computed wrongly.
+    pub(crate) in_doubt: u64,
 }
 
 impl Assembled {
@@ -144,6 +146,7 @@ pub(crate) struct Engine {
     pub(crate) tasks: Tasks,
     pub(crate) policy: PolicyKind,
     pub(crate) predictable: Predictable,
+    pub(crate) in_doubt: u64,
     content: Content,
     kernel_requests: Requests,
     backend: Backend,
@@ -190,7 +193,7 @@ impl Engine {
         inbox: Inbox,
     ) -> Result<Self, Error> {
         let block_bytes = array.block_bytes();
-        let Assembled { layout, slots, metadata, shared, rebuild, replace, logs } = array;
+        let Assembled { layout, slots, metadata, shared, rebuild, replace, logs, in_doubt } = array;
         let ring = DataRing::new().map_err(|e| Error::Failed(e.to_string()))?;
         let inner = policy.policy(layout.members());
         let guarded = Guarded::new(inner, layout, Arc::clone(&shared));
@@ -214,6 +217,7 @@ impl Engine {
             tasks: Tasks::new(rates),
             policy,
             predictable: Predictable::default(),
+            in_doubt,
             content: Content::new(layout),
             kernel: Arc::new(watched(&kernel_requests)?),
             kernel_requests,
@@ -392,10 +396,7 @@ impl Engine {
 
     /// How many members can be lost.
     pub(crate) fn redundancy(&self) -> usize {
-        match self.layout.level() {
-            Level::Raid1 => self.layout.members() - 1,
-            level => level.parities(),
-        }
+        self.layout.redundancy()
     }
 
     /// Members that are not there, or not complete.

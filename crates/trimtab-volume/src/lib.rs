@@ -55,6 +55,7 @@ mod assemble;
 mod buffers;
 mod control;
 mod create;
+mod doubt;
 mod engine;
 mod examine;
 mod figures;

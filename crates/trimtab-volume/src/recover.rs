@@ -18,8 +18,10 @@ type Member<'a> = Option<(&'a MemberDevice, &'a Superblock)>;
 pub(crate) struct Recovered {
     /// Writes that were in the newest logs.
     pub(crate) entries: usize,
-    /// What could not be used, one line each: stripes may not fit.
+    /// What could not be used, one line each: stripes may not fit ...
     pub(crate) damaged: Vec<String>,
+    /// ... of which these members have the parity.
+    pub(crate) damaged_on: Vec<usize>,
 }
 
 /// The newest number of the logs of these members.
@@ -31,12 +33,14 @@ pub(crate) fn generation(members: &[Member<'_>]) -> u64 {
 /// Makes the parity fit where the logs say that writes were under way.
 pub(crate) fn recover(layout: &Layout, members: &[Member<'_>]) -> Result<Recovered, Error> {
     let mut recovered = Recovered::default();
-    for (device, own) in members.iter().flatten() {
+    let there = members.iter().enumerate();
+    for (role, (device, own)) in there.filter_map(|(role, one)| Some((role, (*one)?))) {
         let (header, log) = match device.metadata.ppl(own) {
             Ok(Some(found)) => found,
             Ok(None) => continue,
             Err(error @ MemberError::Ppl { .. }) => {
                 recovered.damaged.push(error.to_string());
+                recovered.damaged_on.push(role);
                 continue;
             }
             Err(error) => return Err(Error::Failed(error.to_string())),
@@ -46,6 +50,9 @@ pub(crate) fn recover(layout: &Layout, members: &[Member<'_>]) -> Result<Recover
         let damaged =
             plan.damaged.iter().map(|error| format!("{}: {error}", device.path.display()));
         recovered.damaged.extend(damaged);
+        if !plan.damaged.is_empty() {
+            recovered.damaged_on.push(role);
+        }
         for update in &plan.updates {
             let partial = update.partial.clone().map(|range| &log[range]);
             carry_out(update, partial, members).map_err(Error::system(format!(

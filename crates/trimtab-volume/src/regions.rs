@@ -78,6 +78,18 @@ impl Regions {
         }
     }
 
+    /// Where members may differ.
+    pub(crate) fn unsynced(&self) -> impl Iterator<Item = Range<u64>> {
+        self.unsynced.iter().map(|&region| self.range(region))
+    }
+
+    /// Nothing is left that the members could be compared with. Bits stay.
+    pub(crate) fn set_all_synced(&mut self) {
+        while let Some(region) = self.unsynced.pop_first() {
+            self.all[region].unsynced = false;
+        }
+    }
+
     /// The first region in which members may differ.
     pub(crate) fn first_unsynced(&self) -> Option<(usize, Range<u64>)> {
         self.unsynced.first().map(|&region| (region, self.range(region)))
@@ -85,7 +97,7 @@ impl Regions {
 
     /// Bytes in which members may differ.
     pub(crate) fn unsynced_bytes(&self) -> u64 {
-        self.unsynced.iter().map(|&region| self.range(region)).map(|one| one.end - one.start).sum()
+        self.unsynced().map(|one| one.end - one.start).sum()
     }
 
     /// Bytes whose bits are set.

@@ -60,6 +60,10 @@ pub struct Stat {
     pub without_policy: WithoutPolicy,
     /// Bytes of each member that may differ from the others, and have to be resynchronised.
     pub to_resync: u64,
+    /// Bytes of missing members of which some may be computed wrongly, because the members had not been
+    /// made equal there. It cannot be found out which.
+    #[serde(default)]
+    pub in_doubt: u64,
     /// Stripes that did not fit when they were resynchronised.
     pub resynced: u64,
     /// Bytes of each member whose bits in the write-intent bitmap are set.

@@ -202,6 +202,8 @@ fn member_that_does_not_write_is_failed_for_good() {
     arrays.fails(&["assemble", "some"], &members, 1, degraded);
     let device = arrays.done(&["assemble", "some", "--force"], &members);
     assert_eq!(arrays.states("some"), ["active", "missing", "active"]);
+    let stat = arrays.stat("some");
+    assert!(stat["in_doubt"].as_u64() > Some(0) && stat["to_resync"] == 0, "{stat}");
     let disk = open_direct(&device);
     assert_eq!(read_block(&disk, 16).unwrap(), 2);
     arrays.done(&["add", "some", &members[1], "--force"], &[]);

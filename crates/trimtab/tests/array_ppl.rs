@@ -213,6 +213,39 @@ fn damaged_log_asks_for_a_resync() {
     arrays.done(&["stop", "log"], &[]);
 }
 
+/// Without a member nothing can be compared with the parity of a member whose log is damaged. That is told,
+/// and nothing is resynchronised as if it could be.
+#[test]
+fn damaged_log_without_a_member_is_told() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&["a", "b", "c"], 64);
+    let device = arrays.done(&[&CREATE[..], &["64K", "--assume-clean"]].concat(), &files);
+    let disk = open_direct(&device);
+    (0..40).for_each(|block| write_block(&disk, block * 100, block + 1).unwrap());
+    arrays.kill("log");
+    drop(disk);
+    let member = trimtab_md::Member::open(Path::new(&files[1]), false).unwrap();
+    let superblock = member.superblock().unwrap();
+    let file = File::options().write(true).open(&files[1]).unwrap();
+    file.write_all_at(&[0; 4096], superblock.ppl_at().unwrap().0).unwrap();
+    let said = arrays.run(&["assemble", "log"], &files[..2]);
+    let said = String::from_utf8(said.stderr).unwrap();
+    assert!(said.contains("some may be wrong"), "{said}");
+    let stat = arrays.stat("log");
+    // Those of the third member whose parity the second one has.
+    let layout = superblock.array_layout().unwrap();
+    let stripes = (0..layout.stripes()).filter(|&one| layout.p_member(one) == Some(1)).count();
+    assert_eq!(stat["in_doubt"], stripes as u64 * layout.chunk(), "{stat}");
+    assert_eq!((&stat["to_resync"], &stat["state"]), (&0.into(), &"degraded".into()), "{stat}");
+    assert!(arrays.done(&["stat", "log"], &[]).contains(" in doubt"));
+    arrays.done(&["stop", "log"], &[]);
+    // The first one is certain: it has what was written last.
+    let device = arrays.done(&["assemble", "log"], &files[..2]);
+    assert_eq!(arrays.stat("log")["in_doubt"], 0);
+    assert_eq!(read_block(&open_direct(&device), 0).unwrap(), 1);
+    arrays.done(&["stop", "log"], &[]);
+}
+
 #[test]
 fn logs_that_cannot_be_are_refused() {
     let Some(arrays) = Arrays::new(&[]) else { return };

@@ -60,6 +60,7 @@ impl Engine {
                 no_slot: self.predictable.no_slot,
             },
             to_resync: regions.unsynced_bytes(),
+            in_doubt: self.in_doubt,
             resynced: figures.resynced,
             marked: regions.marked_bytes(),
             check: self.tasks.check(),

@@ -12,6 +12,7 @@ use trimtab_md::DeviceRole;
 use trimtab_uring::{Finished, Io, Watched};
 
 use super::{Engine, Fatal, MemberRequest, SlotState, TAG_TWIN, warn};
+use crate::doubt;
 use crate::member::MemberDevice;
 use crate::predictable::FlaggedRead;
 
@@ -236,7 +237,24 @@ impl Engine {
         if self.redundancy() > 0 {
             self.failure = Some(self.metadata.forget(role, DeviceRole::Faulty));
         }
+        if state == SlotState::Active {
+            self.lost_unsynced(role);
+        }
         self.replacement_takes_over(role);
+    }
+
+    /// Of a member that is lost it may be wrong what is computed where the members may differ.
+    fn lost_unsynced(&mut self, role: usize) {
+        let mut regions = self.shared.regions();
+        let in_doubt = doubt::bytes(&self.layout, |one| one == role, regions.unsynced(), None);
+        if self.degraded() >= self.redundancy() {
+            regions.set_all_synced();
+        }
+        drop(regions);
+        if let Some(line) = doubt::line(in_doubt) {
+            warn(format_args!("{line}"));
+            self.in_doubt += in_doubt;
+        }
     }
 
     /// A device is not used any more, whatever it is now.

@@ -27,7 +27,8 @@ Examples:
 
 `computed` are reads of stripes that were answered from other members than those that hold
 the data. Reads `without the policy` ask the members that hold the data, because members may
-differ there or none can be done without.";
+differ there or none can be done without. Bytes `in doubt` are computed for a missing member
+where the members had not been made equal: some of them may be wrong.";
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -127,6 +128,9 @@ fn state(stat: &Stat) -> String {
     let mut text = stat.state.clone();
     if stat.to_resync > 0 {
         text += &format!(", {} of each member to be made equal", bytes(stat.to_resync));
+    }
+    if stat.in_doubt > 0 {
+        text += &format!(", {} in doubt", bytes(stat.in_doubt));
     }
     text
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::Error;
 use crate::export::MODEL;
 use crate::id::{PREFIX, Uuid};
+use crate::plan::NAMESPACE;
 
 /// A subsystem: one NVMe drive, as hosts see it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -105,7 +106,8 @@ impl Configured {
         let (noun, uuid) = subsystem.nqn.strip_prefix(PREFIX)?.split_once(':')?;
         let ports = self.ports.iter().filter(|port| port.subsystems.contains(&subsystem.nqn));
         let transport: Vec<_> = ports.map(Port::shown).collect();
-        let device = subsystem.namespaces.iter().find(|namespace| !namespace.device.is_empty());
+        let device = subsystem.namespaces.iter().find(|one| one.number == NAMESPACE);
+        let device = device.filter(|namespace| !namespace.device.is_empty());
         let is_enabled = subsystem.namespaces.iter().any(|namespace| namespace.enabled);
         Some(Exported {
             nqn: subsystem.nqn.clone(),
@@ -117,6 +119,20 @@ impl Configured {
             transport,
             hosts: (!subsystem.any_host).then(|| subsystem.allowed.clone()),
         })
+    }
+}
+
+impl Subsystem {
+    /// The hosts of ours whose entries trimtab has made, or was about to: each is recorded as the device
+    /// of a namespace that is not enabled.
+    pub(crate) fn recorded(&self) -> impl Iterator<Item = &str> {
+        let others = self.namespaces.iter().filter(|one| one.number != NAMESPACE);
+        others.map(|one| one.device.as_str()).filter(|_| self.nqn.starts_with(PREFIX))
+    }
+
+    /// Whether it refers to a host, or is about to.
+    pub(crate) fn refers_to(&self, host: &str) -> bool {
+        self.allowed.iter().any(|one| one == host) || self.recorded().any(|one| one == host)
     }
 }
 

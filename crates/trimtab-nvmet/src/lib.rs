@@ -15,8 +15,9 @@
 //!   [`Target`] does it. An export that fails half-way is undone by the plan that removes what a
 //!   killed one has left.
 //! - **configfs is the only state.** What trimtab has made is known by its name there: subsystems by
-//!   the prefix [`PREFIX`], ports by their numbers ([`PORTS`]). Nothing else is ever changed, except
-//!   for entries of allowed hosts that no subsystem refers to any more.
+//!   the prefix [`PREFIX`], ports by their numbers ([`PORTS`]). An entry of a host that it makes is
+//!   recorded before, in a namespace of the subsystem that is never enabled. Nothing else is ever
+//!   changed.
 //! - **A volume keeps its id.** The subsystem's name and the namespace's UUID are made from the
 //!   volume's own ([`Volume`]), wherever it is served.
 //! - **Nothing is opened unasked.** [`Export::new`] refuses an address that other machines reach,

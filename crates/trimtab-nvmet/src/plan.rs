@@ -4,7 +4,7 @@
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
-use crate::configured::{Configured, Exported, Port, Subsystem};
+use crate::configured::{Configured, Exported, Namespace, Port, Subsystem};
 use crate::error::Error;
 use crate::export::{Export, Transport};
 use crate::id::PREFIX;
@@ -13,8 +13,10 @@ use crate::id::PREFIX;
 /// A port of these numbers without subsystems is what a crash left.
 pub const PORTS: RangeInclusive<u16> = 29_184..=29_439;
 
-/// The only namespace of our subsystems.
-const NAMESPACE: &str = "1";
+/// The only namespace of our subsystems that hosts see. The others record hosts.
+pub(crate) const NAMESPACE: &str = "1";
+/// The number of the first namespace that records a host.
+const FIRST_RECORD: usize = 2;
 
 /// A change, with paths below the directory `nvmet`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,11 +83,19 @@ pub(crate) fn set_up(export: &Export, there: &Configured) -> Result<Vec<Step>, E
     steps.push(write(namespace.join("enable"), "1"));
     let any_host = if export.hosts.is_none() { "1" } else { "0" };
     steps.push(write(at.join("attr_allow_any_host"), any_host));
-    for allowed in export.hosts.iter().flatten() {
+    for (number, allowed) in (FIRST_RECORD..).zip(export.hosts.iter().flatten()) {
         let entry = host(allowed);
         // A removed one is one that the same plan removes.
         let is_there = there.hosts.iter().any(|host| host.nqn == *allowed)
             && !steps.contains(&Step::Remove(entry.clone()));
+        let is_ours =
+            there.subsystems.iter().flat_map(Subsystem::recorded).any(|one| one == allowed);
+        if !is_there || is_ours {
+            // Before it is made: what a crash leaves is known by it.
+            let record = at.join("namespaces").join(number.to_string());
+            steps.push(Step::Make(record.clone()));
+            steps.push(write(record.join("device_path"), allowed));
+        }
         if !is_there {
             steps.push(Step::Make(entry.clone()));
         }
@@ -136,8 +146,8 @@ fn others_at(transport: Transport, there: &Configured) -> Option<&str> {
 /// The steps that take subsystems of ours away, and what a crash left at our ports.
 ///
 /// Hosts are cut off first. A port goes with its last subsystem, and stays if others have linked
-/// theirs to it. An entry for a host goes if no other subsystem refers to it and it has no key; after a
-/// crash it is not known which entries were ours, and all that no subsystem refers to go.
+/// theirs to it. An entry for a host goes if it was made here, no other subsystem refers to it, and others
+/// have given it no key.
 pub(crate) fn take_down(nqns: &[String], there: &Configured) -> Vec<Step> {
     let goes = |nqn: &String| nqns.contains(nqn) && nqn.starts_with(PREFIX);
     let mut steps = Vec::new();
@@ -153,25 +163,32 @@ pub(crate) fn take_down(nqns: &[String], there: &Configured) -> Vec<Step> {
     for one in &gone {
         disconnect(one, &mut steps);
     }
-    // Before the subsystems, by which a crash in between is known.
-    let cut_short = there.exported().iter().any(|one| goes(&one.nqn) && !one.is_complete);
     for entry in &there.hosts {
-        let allows = |one: &&Subsystem| one.allowed.contains(&entry.nqn);
-        let is_ours = gone.iter().any(allows) || cut_short;
-        if is_ours && !stay.iter().any(allows) && !entry.has_key {
+        let is_ours = gone.iter().any(|one| one.recorded().any(|host| host == entry.nqn));
+        let is_used = stay.iter().any(|one| one.refers_to(&entry.nqn));
+        if is_ours && !is_used && !entry.has_key {
             steps.push(Step::Remove(host(&entry.nqn)));
         }
     }
-    steps.extend(gone.iter().map(|one| Step::Remove(subsystem(&one.nqn))));
+    for one in &gone {
+        // Behind the hosts that they record.
+        let records = one.namespaces.iter().filter(|one| one.number != NAMESPACE);
+        steps.extend(records.map(|record| Step::Remove(namespace(one, record))));
+        steps.push(Step::Remove(subsystem(&one.nqn)));
+    }
     steps
+}
+
+fn namespace(of: &Subsystem, which: &Namespace) -> PathBuf {
+    subsystem(&of.nqn).join("namespaces").join(&which.number)
 }
 
 /// Removes all that a subsystem refers to.
 fn disconnect(one: &Subsystem, steps: &mut Vec<Step>) {
     let at = subsystem(&one.nqn);
-    for namespace in &one.namespaces {
-        let path = at.join("namespaces").join(&namespace.number);
-        if namespace.enabled {
+    for exported in one.namespaces.iter().filter(|one| one.number == NAMESPACE) {
+        let path = namespace(one, exported);
+        if exported.enabled {
             steps.push(Step::Write(path.join("enable"), "0".to_owned()));
         }
         steps.push(Step::Remove(path));

@@ -13,6 +13,7 @@ use crate::export::{Access, Volume};
 
 const HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:host";
 const OTHER_HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:other";
+const UNUSED_HOST: &str = "nqn.2014-08.org.nvmexpress:uuid:unused";
 const FOREIGN: &str = "nqn.2014-08.org.nvmexpress:uuid:foreign";
 
 /// A directory that stands for `nvmet` of configfs.
@@ -254,11 +255,17 @@ fn what_others_made_stays() {
     let there = machine.there();
     assert_eq!(there.subsystems.len(), 1);
     assert!(there.ports.iter().any(|port| port.number == number.to_string()));
-    // As an entry of a host does that must prove its name.
-    let keyed = export(2, tcp(4420), &[HOST]);
+    // As an entry of a host does, also one that nothing refers to, ...
     machine.run(&[Step::Make(host(HOST))]);
-    fs::write(machine.root().join(host(HOST)).join("dhchap_key"), "DHHC-1:00:x:").unwrap();
+    let shared = export(2, tcp(4420), &[HOST]);
+    machine.run(&set_up(&shared, &machine.there()).unwrap());
+    machine.run(&take_down(&[shared.nqn()], &machine.there()));
+    assert!(machine.there().hosts.iter().any(|host| host.nqn == HOST));
+    machine.run(&[Step::Remove(host(HOST))]);
+    // ... and one that was made here, and must prove its name since.
+    let keyed = export(2, tcp(4420), &[HOST]);
     machine.run(&set_up(&keyed, &machine.there()).unwrap());
+    fs::write(machine.root().join(host(HOST)).join("dhchap_key"), "DHHC-1:00:x:").unwrap();
     machine.run(&take_down(&[keyed.nqn()], &machine.there()));
     assert!(machine.there().hosts.iter().any(|host| host.nqn == HOST));
 }
@@ -279,21 +286,26 @@ fn ports_run_out_with_a_clear_error() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     /// However an export, or its end, is cut short: taking it down leaves what was there before, and
     /// exporting again works.
     #[test]
     fn nothing_is_left_of_what_was_cut_short(
-        cut in 0_usize..24,
-        cut_again in 0_usize..16,
+        cut in 0_usize..30,
+        cut_again in 0_usize..20,
         is_loop: bool,
         beside: bool,
-        hosts in prop::sample::subsequence(vec![HOST, OTHER_HOST], 0..=2),
+        hosts in prop::sample::subsequence(vec![HOST, OTHER_HOST, UNUSED_HOST], 0..=3),
+        hosts_beside in prop::sample::subsequence(vec![HOST, OTHER_HOST, UNUSED_HOST], 0..=3),
     ) {
         let machine = StandIn::new();
         machine.foreign();
+        // No subsystem refers to it yet.
+        machine.run(&[Step::Make(host(UNUSED_HOST))]);
         let transport = if is_loop { Transport::Loop } else { tcp(4420) };
         if beside {
-            machine.run(&set_up(&export(2, transport, &[OTHER_HOST]), &machine.there()).unwrap());
+            machine.run(&set_up(&export(2, transport, &hosts_beside), &machine.there()).unwrap());
         }
         let before = machine.there();
         let one = export(1, transport, &hosts);
@@ -305,6 +317,13 @@ proptest! {
         prop_assert_eq!(&machine.there(), &before);
         machine.run(&set_up(&one, &machine.there()).unwrap());
         machine.run(&take_down(&[one.nqn()], &machine.there()));
-        prop_assert_eq!(machine.there(), before);
+        prop_assert_eq!(&machine.there(), &before);
+        if beside {
+            // Whichever goes last takes along what both have made.
+            machine.run(&set_up(&one, &before).unwrap());
+            machine.run(&take_down(&[export(2, transport, &[]).nqn()], &machine.there()));
+            machine.run(&take_down(&[one.nqn()], &machine.there()));
+        }
+        prop_assert_eq!(machine.there().hosts.len(), if beside { 2 } else { before.hosts.len() });
     }
 }

@@ -79,6 +79,14 @@ impl Target {
         })
     }
 
+    /// Takes away the export of this qualified name.
+    ///
+    /// # Errors
+    /// The kernel does not release something.
+    pub fn unexport_nqn(&self, nqn: &str) -> Result<Vec<Exported>, Error> {
+        self.unexport_where(|exported| exported.nqn == nqn)
+    }
+
     /// Takes away all exports of a kind of volume.
     ///
     /// # Errors

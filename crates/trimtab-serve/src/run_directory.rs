@@ -228,6 +228,13 @@ impl<I: DeviceInfo> RunDirectory<I> {
         fs::set_permissions(run, fs::Permissions::from_mode(0o755))
     }
 
+    /// The description of a device whose server was killed, as far as it had got.
+    #[must_use]
+    pub fn info_of_dead(&self, name: &str) -> Option<I> {
+        check_name(I::KIND.noun, name).ok()?;
+        self.device_directory(name).info()
+    }
+
     /// Removes what a killed device left. Returns the mount point of a file system on it, if one is
     /// still mounted; only its user can unmount that. `force`: even if programs wait for it, which
     /// another server could serve.

@@ -29,7 +29,7 @@ fn end_one<I: Exportable>(
     end: &impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
 ) -> Result<()> {
     let status = home.find(name)?;
-    export::before_end(name, &status, force)?;
+    export::before_end(home, name, &status, force)?;
     let mounted = match status {
         Status::Running(_) | Status::Stopped(_) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,

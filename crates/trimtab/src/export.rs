@@ -158,8 +158,10 @@ pub(crate) fn unexport<I: Exportable>(args: &UnexportArgs) -> Result<()> {
 }
 
 /// Before the end of a device by command: one that runs is not exported, or with `force` no more; what
-/// one that was killed has left there is removed.
+/// one that was killed has left there is removed. A device of the same name in another run directory stays
+/// exported.
 pub(crate) fn before_end<I: Exportable>(
+    home: &RunDirectory<I>,
     name: &str,
     status: &Status<I>,
     force: bool,
@@ -177,9 +179,13 @@ pub(crate) fn before_end<I: Exportable>(
                 );
                 return Err(trimtab_nvmet::Error::Failed(why));
             }
-            target.unexport(noun, name, exported.uuid)?;
+            target.unexport_nqn(&exported.nqn)?;
         }
-        Status::Dead => _ = target.unexport(noun, name, None)?,
+        Status::Dead => {
+            if let Some(exported) = exports.of_dead(home.info_of_dead(name).as_ref()) {
+                target.unexport_nqn(&exported.nqn)?;
+            }
+        }
         Status::Changing => {}
     }
     Ok(())
@@ -204,9 +210,14 @@ impl Exports {
         })
     }
 
-    /// The export of a device that was killed.
-    pub(crate) fn named(&self, name: &str) -> Option<&Exported> {
-        self.0.iter().find(|exported| exported.name.as_deref() == Some(name))
+    /// The export of a device whose server was killed. The same volume may be served elsewhere since, by
+    /// another device.
+    pub(crate) fn of_dead(&self, info: Option<&impl Exportable>) -> Option<&Exported> {
+        let info = info?;
+        let is_here = |exported: &&Exported| {
+            exported.device.as_deref().is_none_or(|device| device == info.device())
+        };
+        self.of(info).filter(is_here)
     }
 
     /// Exports other than these, by their qualified names: their devices are gone.
@@ -243,4 +254,55 @@ pub(crate) fn described(exported: &Exported, device: &Path) -> String {
         Some(hosts) => format!("hosts {}", hosts.join(", ")),
     };
     format!("{}, {}, {hosts}", shown(exported, Some(device)), exported.nqn)
+}
+
+#[cfg(test)]
+mod tests {
+    use trimtab_serve::Backend;
+
+    use super::*;
+
+    const UUIDS: [&str; 2] =
+        ["00000000:00000000:00000000:00000001", "00000000:00000000:00000000:00000002"];
+
+    fn array(uuid: &str, device: &str) -> ArrayInfo {
+        ArrayInfo {
+            name: "fast".to_owned(),
+            device: device.into(),
+            pid: 1,
+            capacity: 1 << 30,
+            level: "raid1".to_owned(),
+            members: 2,
+            uuid: uuid.to_owned(),
+            backend: Backend::Fuse,
+            scheduler_before: None,
+        }
+    }
+
+    /// The export of an array of the name `fast`.
+    fn exports(uuid: &str, device: Option<&str>) -> Exports {
+        Exports(vec![Exported {
+            nqn: format!("nqn of {uuid}"),
+            noun: "array".to_owned(),
+            name: Some("fast".to_owned()),
+            uuid: uuid.parse().ok(),
+            device: device.map(Into::into),
+            transport: vec!["loop".to_owned()],
+            hosts: None,
+            is_complete: true,
+        }])
+    }
+
+    #[test]
+    fn export_of_another_run_directory_is_not_that_of_a_dead_array() {
+        let dead = array(UUIDS[0], "/dev/loop0");
+        assert!(exports(UUIDS[0], Some("/dev/loop0")).of_dead(Some(&dead)).is_some());
+        // Cut short before it had a device.
+        assert!(exports(UUIDS[0], None).of_dead(Some(&dead)).is_some());
+        // Another array of the same name.
+        assert!(exports(UUIDS[1], Some("/dev/loop1")).of_dead(Some(&dead)).is_none());
+        // The same array, which was assembled elsewhere.
+        assert!(exports(UUIDS[0], Some("/dev/loop1")).of_dead(Some(&dead)).is_none());
+        assert!(exports(UUIDS[0], Some("/dev/loop1")).of(&dead).is_some());
+    }
 }

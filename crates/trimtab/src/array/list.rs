@@ -64,7 +64,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         let exported = match &info {
             Some(info) => exports.of(info),
-            None => exports.named(&name),
+            None => exports.of_dead(home.info_of_dead(&name).as_ref()),
         };
         Listed { exported: exported.cloned(), name, info, state, spares }
     };

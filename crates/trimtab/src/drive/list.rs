@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         };
         let exported = match &drive {
             Drive::Known(info) => exports.of(info),
-            Drive::Unknown { name } => exports.named(name),
+            Drive::Unknown { name } => exports.of_dead(home.info_of_dead(name).as_ref()),
         };
         Listed { exported: exported.cloned(), drive, state }
     };

@@ -33,6 +33,8 @@ pub(crate) enum Command {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Reply {
     Done,
+    /// Done, with something to say.
+    Noted(Vec<String>),
     Stat(Box<Stat>),
     BadInput(String),
     Failed(String),
@@ -94,22 +96,23 @@ impl Array {
     }
 
     /// Takes a device in: in the place of a member that is missing or has failed, which it begins to
-    /// rebuild, now or, as a spare, when there is one. `force`: whatever it holds.
+    /// rebuild, now or, as a spare, when there is one. `force`: whatever it holds. Returns what is to
+    /// be said of it.
     ///
     /// # Errors
     /// The device is in use, too small, or not empty.
-    pub fn add(&self, path: &Path, force: bool) -> Result<(), Error> {
-        self.tell(&Command::Add { path: path.to_owned(), force })
+    pub fn add(&self, path: &Path, force: bool) -> Result<Vec<String>, Error> {
+        self.tell_noted(&Command::Add { path: path.to_owned(), force })
     }
 
     /// Begins to fill a device with what a member has, and then lets it take the member's place.
-    /// `force`: whatever it holds.
+    /// `force`: whatever it holds. Returns what is to be said of it.
     ///
     /// # Errors
     /// The member is none, or is not active; or the device is in use, too small, or not empty.
-    pub fn replace(&self, member: &str, path: &Path, force: bool) -> Result<(), Error> {
+    pub fn replace(&self, member: &str, path: &Path, force: bool) -> Result<Vec<String>, Error> {
         let (member, path) = (member.to_owned(), path.to_owned());
-        self.tell(&Command::Replace { member, path, force })
+        self.tell_noted(&Command::Replace { member, path, force })
     }
 
     /// Begins to compare all stripes, and with `repairs` to make fit what does not.
@@ -120,12 +123,12 @@ impl Array {
         self.tell(&Command::Check { repairs })
     }
 
-    /// Changes which members reads ask.
+    /// Changes which members reads ask. Returns what is to be said of members that do not help.
     ///
     /// # Errors
-    /// Its server does not answer.
-    pub fn set_policy(&self, policy: PolicyKind) -> Result<(), Error> {
-        self.tell(&Command::Set { policy })
+    /// Its server does not answer; or no member can help.
+    pub fn set_policy(&self, policy: PolicyKind) -> Result<Vec<String>, Error> {
+        self.tell_noted(&Command::Set { policy })
     }
 
     /// Stops it: detaches the device, ends the server.
@@ -142,6 +145,14 @@ impl Array {
     fn tell(&self, command: &Command) -> Result<(), Error> {
         match self.ask(command, TIMEOUT)? {
             Reply::Done => Ok(()),
+            _ => Err(self.0.unexpected_reply()),
+        }
+    }
+
+    fn tell_noted(&self, command: &Command) -> Result<Vec<String>, Error> {
+        match self.ask(command, TIMEOUT)? {
+            Reply::Done => Ok(Vec::new()),
+            Reply::Noted(notes) => Ok(notes),
             _ => Err(self.0.unexpected_reply()),
         }
     }

@@ -3,12 +3,13 @@
 //!
 //! ```text
 //!   Server ── Leases, a thread: asks and renews ──> drives
-//!                │ flag tables, drives that do not answer
+//!                │ flag tables, or why a member does not help
 //!                ▼
 //!   Engine ── Predictable: flags reads, sees which were refused
 //! ```
 //!
-//! Reads of a member whose drive does not answer are sent without the flag, and counted.
+//! Reads of a member that does not help are sent without the flag, and counted: it is no emulated drive,
+//! has no such firmware, or does not answer. It is asked again every few seconds.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,13 +45,25 @@ impl FlaggedRead {
     }
 }
 
+/// What a member does for the array.
+#[derive(Debug, Default)]
+enum Help {
+    /// It has not been asked.
+    #[default]
+    None,
+    /// It looks here for reads that are flagged.
+    Given(Arc<FlagTable>),
+    /// Nothing, for this reason.
+    Refused(String),
+}
+
 /// The engine's side.
 #[derive(Debug, Default)]
 pub(crate) struct Predictable {
     /// By role.
-    tables: Vec<Option<Arc<FlagTable>>>,
-    /// Reads that were sent without the flag, because the drive does not answer ...
-    pub(crate) no_answer: u64,
+    helps: Vec<Help>,
+    /// Reads that were sent without the flag, because the member does not help ...
+    pub(crate) no_help: u64,
     /// ... or has too many.
     pub(crate) no_slot: u64,
 }
@@ -58,8 +71,8 @@ pub(crate) struct Predictable {
 impl Predictable {
     /// Flags a read that is about to be sent, if the member's drive helps.
     pub(crate) fn flag(&mut self, role: usize, offset: u64, length: u64) -> Option<FlaggedRead> {
-        let Some(table) = self.tables.get(role).and_then(Option::as_ref) else {
-            self.no_answer += 1;
+        let Some(Help::Given(table)) = self.helps.get(role) else {
+            self.no_help += 1;
             return None;
         };
         let announced = table.announce(offset, length);
@@ -67,28 +80,32 @@ impl Predictable {
         Some(FlaggedRead(Arc::clone(table), announced?))
     }
 
-    /// A drive begins to help, or helps no more.
-    fn set(&mut self, role: usize, table: Option<Arc<FlagTable>>) {
-        if self.tables.len() <= role {
-            self.tables.resize(role + 1, None);
+    /// A member begins to help, or helps no more.
+    fn set(&mut self, role: usize, help: Help) {
+        if self.helps.len() <= role {
+            self.helps.resize_with(role + 1, Help::default);
         }
-        self.tables[role] = table;
+        self.helps[role] = help;
     }
 
-    /// Whether the drive of a member helps.
+    /// Whether a member helps.
     pub(crate) fn helps(&self, role: usize) -> bool {
-        self.tables.get(role).is_some_and(Option::is_some)
+        matches!(self.helps.get(role), Some(Help::Given(_)))
+    }
+
+    /// Why it does not, if it was asked.
+    pub(crate) fn refusal(&self, role: usize) -> Option<&str> {
+        match self.helps.get(role)? {
+            Help::Refused(why) => Some(why),
+            _ => None,
+        }
     }
 }
 
 /// The emulated drive that a member is.
 fn drive_of(path: &Path) -> Result<PredictableDrive, Error> {
-    PredictableDrive::of_device(path)?.ok_or_else(|| {
-        Error::BadInput(format!(
-            "{} is no emulated drive: with the policy ioda the firmware of all members helps",
-            path.display()
-        ))
-    })
+    PredictableDrive::of_device(path)?
+        .ok_or_else(|| Error::BadInput(format!("{} is no emulated drive", path.display())))
 }
 
 /// How long the windows of a drive should be.
@@ -103,10 +120,34 @@ fn window(drive: &PredictableDrive, drives: u32) -> Result<Nanos, Error> {
     }
 }
 
-/// Checks that all members are drives whose firmware can help. Changes nothing.
+/// Says of these devices why their firmware cannot help an array of so many members, one line each.
+/// Changes nothing.
+pub(crate) fn cannot_help<'a>(
+    devices: impl IntoIterator<Item = &'a PathBuf>,
+    members: usize,
+) -> Vec<String> {
+    let drives = members as u32;
+    let why = |path: &PathBuf| drive_of(path).and_then(|drive| window(&drive, drives)).err();
+    let all = devices.into_iter();
+    all.filter_map(why)
+        .map(|error| format!("{error}: it is read without the policy ioda"))
+        .collect()
+}
+
+/// Checks that the firmware of one of the members can help. Changes nothing.
 pub(crate) fn check(members: &[PathBuf]) -> Result<(), Error> {
     let drives = members.len() as u32;
-    members.iter().try_for_each(|path| window(&drive_of(path)?, drives).map(drop))
+    let mut first = None;
+    for path in members {
+        match drive_of(path).and_then(|drive| window(&drive, drives)) {
+            Ok(_) => return Ok(()),
+            Err(error) => first = first.or(Some(error)),
+        }
+    }
+    first.map_or(Ok(()), |error| {
+        let why = "the policy ioda needs members whose firmware helps";
+        Err(Error::BadInput(format!("{error}: {why}")))
+    })
 }
 
 /// A member, on the thread's side.
@@ -114,6 +155,8 @@ struct Seat {
     path: Option<PathBuf>,
     drive: Option<PredictableDrive>,
     helps: bool,
+    /// Why it does not, as was told last.
+    told: Option<String>,
     /// Rounds since it was asked without an answer.
     silent: u32,
 }
@@ -123,7 +166,8 @@ struct Seat {
 struct Terms {
     owner: String,
     start: Nanos,
-    length: Nanos,
+    /// The shortest that the first drives gave; none had answered.
+    length: Option<Nanos>,
 }
 
 /// The drives' leases, renewed until this is dropped.
@@ -134,31 +178,20 @@ pub(crate) struct Leases {
 }
 
 impl Leases {
-    /// Takes leases of the drives of all members, by role; of those that are not there none.
+    /// Takes leases of the drives of all members that help, by role.
     pub(crate) fn begin(
         array: &str,
         members: Vec<Option<PathBuf>>,
         mailbox: Mailbox,
     ) -> Result<Self, Error> {
         let drives = members.len() as u32;
-        let mut seats = Vec::new();
-        let mut length = Nanos::MAX;
-        for path in members {
-            let drive = path.as_deref().map(drive_of).transpose()?;
-            if let Some(drive) = &drive {
-                length = length.min(window(drive, drives)?);
-            }
-            seats.push(Seat { path, drive, helps: false, silent: 0 });
-        }
+        let lengths = members.iter().flatten();
+        let lengths = lengths.filter_map(|path| window(&drive_of(path).ok()?, drives).ok());
         let owner = format!("array `{array}` (process {})", std::process::id());
-        let terms = Terms { owner, start: monotonic() + AHEAD, length };
+        let terms = Terms { owner, start: monotonic() + AHEAD, length: lengths.min() };
+        let seats = members.into_iter().map(Seat::new).collect();
         let mut round = Round { seats, terms, mailbox };
-        for role in 0..round.seats.len() {
-            if let Err(error) = round.renew(role) {
-                round.end();
-                return Err(error);
-            }
-        }
+        (0..round.seats.len()).for_each(|role| round.renew(role));
         let (stop, stopped) = channel::<()>();
         let run = move || {
             while stopped.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
@@ -176,6 +209,12 @@ impl Drop for Leases {
     fn drop(&mut self) {
         self.stop = None;
         _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+impl Seat {
+    const fn new(path: Option<PathBuf>) -> Self {
+        Self { path, drive: None, helps: false, told: None, silent: 0 }
     }
 }
 
@@ -201,16 +240,7 @@ impl Round {
                     continue;
                 }
             }
-            if let Err(error) = self.renew(role) {
-                let seat = &mut self.seats[role];
-                // Another may have taken its place by then.
-                seat.drive = None;
-                if std::mem::take(&mut seat.helps) {
-                    seat.silent = 0;
-                    warn(format_args!("member {role} is read without the policy ioda: {error}"));
-                    self.post(role, None);
-                }
-            }
+            self.renew(role);
         }
     }
 
@@ -226,24 +256,37 @@ impl Round {
             if seat.path == path {
                 continue;
             }
-            if std::mem::take(&mut seat.helps) {
-                self.mailbox.post(move |engine| {
-                    engine.predictable.set(role, None);
-                    Ok(())
-                });
-            }
+            self.mailbox.post(move |engine| {
+                engine.predictable.set(role, Help::None);
+                Ok(())
+            });
             if let Some(drive) = &seat.drive {
                 // It cleans by itself again. If it has another role now, it gets another lease.
                 let owner = self.terms.owner.clone();
                 _ = drive.ask(&PredictableCommand::End { owner }, PATIENCE);
             }
-            let silent = ROUNDS - 1;
-            *seat = Seat { path, drive: None, helps: false, silent };
+            *seat = Seat { silent: ROUNDS - 1, ..Seat::new(path) };
         }
     }
 
-    /// Takes or renews the lease of a member's drive.
-    fn renew(&mut self, role: usize) -> Result<(), Error> {
+    /// Takes or renews the lease of a member's drive. If that does not help, this is told once.
+    fn renew(&mut self, role: usize) {
+        let Err(error) = self.ask(role) else { return };
+        let seat = &mut self.seats[role];
+        // Another may have taken its place by then.
+        seat.drive = None;
+        if std::mem::take(&mut seat.helps) {
+            seat.silent = 0;
+        }
+        let why = error.to_string();
+        if seat.told.as_ref() != Some(&why) {
+            warn(format_args!("member {role} is read without the policy ioda: {why}"));
+            seat.told = Some(why.clone());
+            self.post(role, Help::Refused(why));
+        }
+    }
+
+    fn ask(&mut self, role: usize) -> Result<(), Error> {
         let drives = self.seats.len() as u32;
         let seat = &mut self.seats[role];
         let Some(path) = &seat.path else { return Ok(()) };
@@ -251,12 +294,16 @@ impl Round {
             Some(drive) => drive,
             None => seat.drive.insert(drive_of(path)?),
         };
+        let length = match self.terms.length {
+            Some(length) => length,
+            None => *self.terms.length.insert(window(drive, drives)?),
+        };
         let lease = PredictableCommand::Lease(Lease {
             owner: self.terms.owner.clone(),
             position: role as u32,
             drives,
             start_ns: self.terms.start.0,
-            length_ns: self.terms.length.0,
+            length_ns: length.0,
             for_ms: LEASE.as_millis() as u64,
         });
         drive.ask(&lease, PATIENCE).map_err(|error| match error {
@@ -265,15 +312,15 @@ impl Round {
         })?;
         if !seat.helps {
             let table = Arc::new(drive.flags()?);
-            seat.helps = true;
-            self.post(role, Some(table));
+            (seat.helps, seat.told) = (true, None);
+            self.post(role, Help::Given(table));
         }
         Ok(())
     }
 
-    fn post(&self, role: usize, table: Option<Arc<FlagTable>>) {
+    fn post(&self, role: usize, help: Help) {
         self.mailbox.post(move |engine| {
-            engine.predictable.set(role, table);
+            engine.predictable.set(role, help);
             Ok(())
         });
     }
@@ -282,7 +329,7 @@ impl Round {
     fn end(&mut self) {
         let owner = &self.terms.owner;
         for (role, seat) in self.seats.iter().enumerate() {
-            self.post(role, None);
+            self.post(role, Help::None);
             if let Some(drive) = seat.drive.as_ref().filter(|_| seat.helps) {
                 // If it does not answer, its lease ends by itself.
                 _ = drive.ask(&PredictableCommand::End { owner: owner.clone() }, PATIENCE);

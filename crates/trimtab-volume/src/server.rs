@@ -115,18 +115,24 @@ impl Server {
             backend,
             scheduler_before: device.scheduler_before.clone(),
         })?;
-        let server = Self {
+        let mut server = Self {
             device,
             control,
             _served: served,
             mailbox,
             name: spec.name.clone(),
+            members,
             leases: RefCell::default(),
             lacking,
             lines,
+            has_failed,
             _claimed: claimed,
         };
         server.lease(policy)?;
+        if policy == PolicyKind::Ioda {
+            // Spares too, which are to be members.
+            server.lines.extend(predictable::cannot_help(&spec.members, members));
+        }
         Ok(server)
     }
 
@@ -198,8 +204,12 @@ impl Server {
                 };
                 // With leases as long as reads are flagged.
                 if policy == PolicyKind::Ioda {
+                    let members = self.ask(|engine| Ok(engine.member_paths()))?;
+                    let members: Vec<_> = members.into_iter().flatten().collect();
+                    predictable::check(&members)?;
                     self.lease(policy)?;
                     set()?;
+                    return Ok(Reply::Noted(predictable::cannot_help(&members, self.members)));
                 } else {
                     set()?;
                     self.lease(policy)?;
@@ -208,19 +218,29 @@ impl Server {
             Command::Add { path, force } => {
                 let (device, uuid) = self.claim_new(&path, force)?;
                 self.ask(move |engine| engine.add_member(device, uuid))?;
+                return Ok(self.noted(&path));
             }
             Command::Replace { member, path, force } => {
                 let named = member.clone();
                 let given = path.clone();
                 if self.ask(move |engine| engine.replace_by_spare(&named, &given))? {
-                    return Ok(Reply::Done);
+                    return Ok(self.noted(&path));
                 }
                 let (device, uuid) = self.claim_new(&path, force)?;
                 self.ask(move |engine| engine.replace_member(&member, device, uuid))?;
+                return Ok(self.noted(&path));
             }
             Command::Stop { .. } => unreachable!("handled by the caller"),
         }
         Ok(Reply::Done)
+    }
+
+    /// A device was taken in. With the policy `ioda` it is said if it cannot help.
+    fn noted(&self, path: &PathBuf) -> Reply {
+        match *self.leases.borrow() {
+            Some(_) => Reply::Noted(predictable::cannot_help([path], self.members)),
+            None => Reply::Done,
+        }
     }
 
     /// Has the members' firmware help if the policy needs that, and no more if not.

@@ -94,7 +94,7 @@ pub enum PolicyKind {
     /// Each member's state decides, and computing has a budget.
     Trimtab,
     /// The firmware of the members helps: they clean in turns, and refuse reads that cleaning would
-    /// delay (IODA, Li et al.). For emulated drives.
+    /// delay (IODA, Li et al.). For emulated drives; other members are read plainly.
     Ioda,
 }
 

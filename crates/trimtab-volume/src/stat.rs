@@ -87,9 +87,9 @@ pub struct WithoutPolicy {
     pub unsynced: u64,
     /// No member can be done without.
     pub no_spare: u64,
-    /// With `ioda`: reads of members whose drive does not answer.
+    /// With `ioda`: reads of members that do not help.
     #[serde(default)]
-    pub no_answer: u64,
+    pub no_help: u64,
     /// With `ioda`: reads of members that had too many of them.
     #[serde(default)]
     pub no_slot: u64,
@@ -126,6 +126,9 @@ pub struct MemberStat {
     /// With `ioda`: whether its firmware helps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub helps: Option<bool>,
+    /// With `ioda`: why it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub no_help: Option<String>,
     /// Reads that it refused.
     #[serde(default)]
     pub refused: u64,

@@ -159,7 +159,7 @@ fn drive_that_does_not_answer_is_read_plainly() {
     arrays.verify(&device, 2);
     wait_until("help again", || helps_of(1) == true);
     let stat = arrays.stat("turns");
-    assert!(stat["without_policy"]["no_answer"].as_u64() > Some(0), "{stat}");
+    assert!(stat["without_policy"]["no_help"].as_u64() > Some(0), "{stat}");
     arrays.verify(&device, 3);
     arrays.done(&["stop", "turns"], &[]);
 }
@@ -183,12 +183,57 @@ fn replaced_drive_is_let_go() {
     arrays.done(&["stop", "turns"], &[]);
 }
 
+/// Such members and spares are taken, by all commands alike, and told of.
+#[test]
+fn member_that_cannot_help_is_read_plainly() {
+    let Some(arrays) = Arrays::new(&["fio"]) else { return };
+    let mut members = drives(&arrays);
+    let plain = "is no emulated drive: it is read without the policy ioda";
+    let told = |args: &[&str], members: &[String]| {
+        let output = arrays.run(args, members);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && said.contains(plain), "{args:?}: {said}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    // A spare.
+    let spare = arrays.files(&["spare"], 128).remove(0);
+    let device = array(&arrays, &members);
+    told(&["add", "turns", &spare], &[]);
+    arrays.verify(&device, 1);
+    arrays.done(&["stop", "turns"], &[]);
+    members.push(spare.clone());
+    let fast = ["--rate", "100M", "--least-rate", "100M"];
+    let assemble = [&["assemble", "turns", "--policy", "ioda"][..], &fast].concat();
+    let device = told(&assemble, &members);
+    arrays.done(&["fail", "turns", "1"], &[]);
+    arrays.wait_for_rebuild("turns");
+    let member = || arrays.stat("turns")["members"][1].clone();
+    wait_until("reason", || member()["no_help"] == format!("{spare} is no emulated drive"));
+    assert_eq!(member()["helps"], false);
+    let helps_of = |place: usize| arrays.stat("turns")["members"][place]["helps"].clone();
+    assert!([0, 2, 3].into_iter().all(|place| helps_of(place) == true));
+    arrays.verify(&device, 2);
+    let stat = arrays.stat("turns");
+    assert!(stat["without_policy"]["no_help"].as_u64() > Some(0), "{stat}");
+    arrays.check("turns");
+    arrays.done(&["set", "turns", "--policy", "plain"], &[]);
+    told(&["set", "turns", "--policy", "ioda"], &[]);
+    arrays.done(&["stop", "turns"], &[]);
+    // A member of a new array.
+    members.pop();
+    members[3] = arrays.files(&["file"], 128).remove(0);
+    let create =
+        ["create", "turns", "--level", "5", "--chunk", "16K", "--policy", "ioda", "--force"];
+    told(&create, &members);
+    arrays.done(&["stop", "turns"], &[]);
+}
+
 #[test]
 fn what_cannot_help_is_refused() {
     let Some(arrays) = Arrays::new(&[]) else { return };
     let files = arrays.files(&["a", "b", "c"], 64);
     let create = ["create", "turns", "--level", "5"];
-    let expected = "is no emulated drive: with the policy ioda the firmware of all members helps";
+    let expected = "is no emulated drive: the policy ioda needs members whose firmware helps";
     arrays.fails(&[&create[..], &["--policy", "ioda"]].concat(), &files, 2, expected);
     assert!(fs::read(&files[0]).unwrap().iter().all(|&byte| byte == 0), "it was written to");
     arrays.done(&create, &files);
@@ -201,6 +246,6 @@ fn what_cannot_help_is_refused() {
         arrays.bench.done(&[&["create", name][..], &profile].concat())
     };
     let disks = ["a", "b", "c"].map(disk);
-    let why = "drive `a`: a disk has no firmware that could help an array";
+    let why = "drive `a`: a disk has no firmware that could help an array: the policy ioda needs";
     arrays.fails(&[&create[..], &["--policy", "ioda"]].concat(), &disks, 2, why);
 }

@@ -56,7 +56,7 @@ impl Engine {
             without_policy: WithoutPolicy {
                 unsynced: self.shared.unsynced.load(Ordering::Relaxed),
                 no_spare: self.shared.no_spare.load(Ordering::Relaxed),
-                no_answer: self.predictable.no_answer,
+                no_help: self.predictable.no_help,
                 no_slot: self.predictable.no_slot,
             },
             to_resync: regions.unsynced_bytes(),
@@ -111,6 +111,7 @@ impl Engine {
                 && slot.device.is_some()
                 && place < self.layout.members())
             .then(|| self.predictable.helps(place)),
+            no_help: self.predictable.refusal(place).map(str::to_owned),
             refused: counted.refused,
             read_latency: Latencies::from(&counted.reads),
             write_latency: Latencies::from(&counted.writes),

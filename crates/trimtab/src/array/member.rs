@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use trimtab_volume::{Array, PolicyKind, RunDirectory};
 
+use crate::log;
+
 const WHICH_HELP: &str = "\
 Examples:
   sudo trimtab array fail fast b.img
@@ -108,6 +110,10 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path).context("cannot determine the working directory")
 }
 
+fn say(notes: &[String]) {
+    notes.iter().for_each(|line| log::line(line));
+}
+
 pub(crate) fn fail(Lost { which }: &Lost) -> Result<()> {
     Ok(find(&which.name)?.fail(&which.member()?)?)
 }
@@ -117,14 +123,17 @@ pub(crate) fn remove(Lost { which }: &Lost) -> Result<()> {
 }
 
 pub(crate) fn add(args: &Add) -> Result<()> {
-    Ok(find(&args.name)?.add(&absolute(&args.member)?, args.force)?)
+    say(&find(&args.name)?.add(&absolute(&args.member)?, args.force)?);
+    Ok(())
 }
 
 pub(crate) fn replace(args: &Replace) -> Result<()> {
     let Replace { which, new, force } = args;
-    Ok(find(&which.name)?.replace(&which.member()?, &absolute(new)?, *force)?)
+    say(&find(&which.name)?.replace(&which.member()?, &absolute(new)?, *force)?);
+    Ok(())
 }
 
 pub(crate) fn set(args: &Set) -> Result<()> {
-    Ok(find(&args.name)?.set_policy(args.policy)?)
+    say(&find(&args.name)?.set_policy(args.policy)?);
+    Ok(())
 }

@@ -114,10 +114,10 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
 }
 
 fn without_policy(reads: &WithoutPolicy) -> String {
-    let WithoutPolicy { unsynced, no_spare, no_answer, no_slot } = *reads;
+    let WithoutPolicy { unsynced, no_spare, no_help, no_slot } = *reads;
     let [unsynced, no_spare] = [unsynced, no_spare].map(count);
     let mut text = format!("{unsynced} may differ, {no_spare} no spare member");
-    let of_ioda = [(no_answer, "no answer of the drive"), (no_slot, "too many for the drive")];
+    let of_ioda = [(no_help, "no help of the member"), (no_slot, "too many for the drive")];
     for (number, what) in of_ioda.into_iter().filter(|(number, _)| *number > 0) {
         text += &format!(", {} {what}", count(number));
     }
@@ -173,7 +173,10 @@ fn member_line(member: &MemberStat) -> String {
     }
     match member.helps {
         Some(true) => text += ", its firmware helps",
-        Some(false) => text += ", its firmware does not answer",
+        Some(false) => {
+            let why = member.no_help.as_deref().unwrap_or("it has not been asked");
+            text += &format!(", read without the policy ioda: {why}");
+        }
         None => {}
     }
     if member.read_latency.count > 0 {

@@ -29,8 +29,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::ops::Range;
 use std::os::fd::{AsFd as _, OwnedFd};
-use std::sync::Arc;
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Weak};
 
 use trimtab_array::planner::{Action, MemberIo, PartTimer, Planner};
 use trimtab_array::{Content, Layout, Member};
@@ -137,9 +137,10 @@ pub(crate) struct Engine {
     pub(crate) slots: Vec<Slot>,
     pub(crate) metadata: Metadata,
     pub(crate) logs: Option<Logs>,
-    /// By role: the device that got the last log, and those that are flushed behind it.
-    logged_on: Vec<Option<Arc<MemberDevice>>>,
-    flushed_for: Vec<Vec<Arc<MemberDevice>>>,
+    /// By role: the device that got the last log, and those that are flushed behind it. That does not
+    /// keep open what has been let go of.
+    logged_on: Vec<Option<Weak<MemberDevice>>>,
+    flushed_for: Vec<Vec<Weak<MemberDevice>>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) planner: Planner,
     pub(crate) figures: Figures,
@@ -335,6 +336,7 @@ impl Engine {
     fn is_idle(&self) -> bool {
         self.planner.is_idle()
             && self.requests.is_empty()
+            && self.logs.as_ref().is_none_or(Logs::is_idle)
             && self.users.is_empty()
             && self.metadata.is_settled()
             && !self.tasks.has_window()

@@ -102,6 +102,11 @@ impl Logs {
         layout.chunk() + PPL_HEADER_BYTES as u64 <= area
     }
 
+    /// Whether no log and no flush behind one is out.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.members.iter().all(|logs| logs.state == State::Idle && logs.waiting.is_empty())
+    }
+
     /// A part waits until it is logged on the member.
     pub(crate) fn push(&mut self, member: usize, part: u32, entries: Vec<Entry>) {
         self.members[member].waiting.push_back((part, entries));

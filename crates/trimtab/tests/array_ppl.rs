@@ -12,6 +12,7 @@ use std::time::Duration;
 use array_bench::{
     Arrays, BLOCK, crash, open_direct, read_block, rounds, write_block, write_pages,
 };
+use emulated::wait_until;
 use trimtab_io::SplitMix64;
 use trimtab_testdisk::LoopDisk;
 
@@ -243,6 +244,37 @@ fn damaged_log_without_a_member_is_told() {
     let device = arrays.done(&["assemble", "log"], &files[..2]);
     assert_eq!(arrays.stat("log")["in_doubt"], 0);
     assert_eq!(read_block(&open_direct(&device), 0).unwrap(), 1);
+    arrays.done(&["stop", "log"], &[]);
+}
+
+/// A member is not let go of while a log is being written to it, which could go to another use of the
+/// device otherwise; afterwards it is closed.
+#[test]
+fn member_with_a_log_in_flight_is_not_let_go_of() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let ill = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
+    let members = [&arrays.files(&["a", "b"], 64)[..], std::slice::from_ref(&ill)].concat();
+    let device = arrays.done(&[&CREATE[..], &["64K", "--assume-clean"]].concat(), &members);
+    let disk = open_direct(&device);
+    write_block(&disk, 0, 1).unwrap();
+    arrays.bench.done(&["fault", "ill", "stall", "--for", "10m"]);
+    thread::scope(|scope| {
+        // A whole stripe is not read before it is written. The last member has its parity.
+        let writer = scope.spawn(|| {
+            let mut stripe = trimtab_testdisk::aligned(128 << 10);
+            let stripe = trimtab_testdisk::window(&mut stripe, 128 << 10);
+            stripe.fill(7);
+            disk.write_all_at(stripe, 0)
+        });
+        wait_until("log", || arrays.stat("log")["members"][2]["in_flight"] == 1);
+        arrays.done(&["fail", "log", &ill], &[]);
+        arrays.fails(&["remove", "log", &ill], &[], 1, "still has 1 requests in flight");
+        arrays.bench.done(&["fault", "ill", "clear"]);
+        writer.join().unwrap().unwrap();
+    });
+    wait_until("answer", || arrays.run(&["remove", "log", &ill], &[]).status.success());
+    arrays.bench.done(&["remove", "ill"]);
+    drop(disk);
     arrays.done(&["stop", "log"], &[]);
 }
 

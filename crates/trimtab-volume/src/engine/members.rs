@@ -99,9 +99,7 @@ impl Engine {
     }
 
     fn give(&mut self, device: Arc<MemberDevice>, what: Io, tag: u64) -> Result<(), Fatal> {
-        if let Some(place) = self.place_of(&device) {
-            self.slots[place].in_flight += 1;
-        }
+        self.count_sent(&device);
         if device.in_memory {
             let finished = at_once(device.file(), what, tag);
             self.at_once.push_back(finished);
@@ -109,6 +107,20 @@ impl Engine {
         }
         let file: Watched = device;
         Ok(self.ring.push(&file, what, tag)?)
+    }
+
+    /// A device that has requests in flight is not let go of.
+    pub(super) fn count_sent(&mut self, device: &Arc<MemberDevice>) {
+        if let Some(place) = self.place_of(device) {
+            self.slots[place].in_flight += 1;
+        }
+    }
+
+    pub(super) fn count_answered(&mut self, device: &Arc<MemberDevice>) {
+        if let Some(place) = self.place_of(device) {
+            self.slots[place].in_flight -= 1;
+            self.release(place);
+        }
     }
 
     /// The place of a device, if it still has one.
@@ -140,14 +152,13 @@ impl Engine {
         let device = device.expect("it has answered");
         let place = self.place_of(&device);
         if let Some(place) = place {
-            let slot = &mut self.slots[place];
-            slot.in_flight -= 1;
+            let counted = &mut self.slots[place].counted;
             match refused {
-                Some(_) => slot.counted.refused += 1,
-                None => slot.counted.ended(op, monotonic().since(sent), is_done),
+                Some(_) => counted.refused += 1,
+                None => counted.ended(op, monotonic().since(sent), is_done),
             }
-            self.release(place);
         }
+        self.count_answered(&device);
         if let Some(mut buffer) = finished.buffer {
             if op == Op::Read && is_done && self.planner.awaits(io) {
                 let view = self.planner.part(io.part);

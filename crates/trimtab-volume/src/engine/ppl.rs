@@ -1,6 +1,6 @@
 //! Writes of parity arrays with partial parity logs: logged before they begin.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use trimtab_array::Level;
 use trimtab_io::Op;
@@ -45,8 +45,9 @@ impl Engine {
         let is_usable = matches!(slot.state, SlotState::Active | SlotState::Rebuilding);
         let device = slot.device.clone().filter(|_| is_usable);
         let Some(logs) = &mut self.logs else { return Ok(()) };
-        let is_same = match (&self.logged_on[member], &device) {
-            (Some(before), Some(now)) => Arc::ptr_eq(before, now),
+        let now = device.as_ref().map(Arc::downgrade);
+        let is_same = match (&self.logged_on[member], &now) {
+            (Some(before), Some(now)) => before.ptr_eq(now),
             (None, None) => true,
             _ => false,
         };
@@ -54,7 +55,7 @@ impl Engine {
             logs.restart(member);
         }
         let Some(log) = logs.next(member) else { return Ok(()) };
-        self.logged_on[member].clone_from(&device);
+        self.logged_on[member] = now;
         let area = self.metadata.superblock(member).and_then(trimtab_md::Superblock::ppl_at);
         let (Some(device), Some((start, _))) = (device, area) else {
             // Its parity is not written either.
@@ -68,6 +69,7 @@ impl Engine {
     }
 
     fn log_io(&mut self, device: &Arc<MemberDevice>, what: Io, tag: u64) -> Result<(), Fatal> {
+        self.count_sent(device);
         if device.in_memory {
             let finished = at_once(device.file(), what, tag);
             self.at_once.push_back(finished);
@@ -90,7 +92,9 @@ impl Engine {
             self.buffers.give(buffer);
         }
         if finished.tag & TAG_LOG != 0 {
-            if let (Err(errno), Some(device)) = (finished.outcome, self.logged_on[member].clone()) {
+            let device = self.logged_on[member].as_ref().and_then(Weak::upgrade);
+            device.iter().for_each(|device| self.count_answered(device));
+            if let (Err(errno), Some(device)) = (finished.outcome, device) {
                 let why = format!("its partial parity log cannot be written: {errno}");
                 self.fail_device(&device, why);
             }
@@ -98,7 +102,8 @@ impl Engine {
         }
         debug_assert!(finished.tag & TAG_FLUSH != 0);
         let number = (finished.tag >> 8) as usize & usize::from(u8::MAX);
-        let device = self.flushed_for[member].get(number).cloned();
+        let device = self.flushed_for[member].get(number).and_then(Weak::upgrade);
+        device.iter().for_each(|device| self.count_answered(device));
         if let (Err(errno), Some(device)) = (finished.outcome, device) {
             // What the next log overwrites may not be there.
             self.fail_device(&device, format!("it cannot flush behind a log: {errno}"));
@@ -119,7 +124,7 @@ impl Engine {
         if let Some(logs) = &mut self.logs {
             logs.flushing(member, volatile.len());
         }
-        self.flushed_for[member].clone_from(&volatile);
+        self.flushed_for[member] = volatile.iter().map(Arc::downgrade).collect();
         for (number, device) in (0..).zip(volatile) {
             self.log_io(&device, Io::Flush, TAG_FLUSH | number << 8 | member as u64)?;
         }

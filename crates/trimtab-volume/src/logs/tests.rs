@@ -45,6 +45,7 @@ fn logs_of_a_member_follow_each_other() {
     assert!(logs.next(2).is_none());
     // Other members do not wait.
     logs.push(1, 5, entry(4096, 1));
+    assert!(!logs.is_idle());
     assert!(logs.logged(2) == [0] && logs.next(2).is_none());
     assert_eq!((logs.part_done(1), logs.part_done(0)), (None, Some(2)));
     logs.flushing(2, 2);
@@ -55,6 +56,23 @@ fn logs_of_a_member_follow_each_other() {
     let header = PplHeader::parse(&second.bytes, signature).unwrap();
     assert_eq!((header.generation, header.entries.len(), second.at), (9, 2, 8192));
     assert_eq!(logs.logged(2), [1, 2]);
+}
+
+/// An array does not end before its last log has been flushed behind.
+#[test]
+fn logs_are_idle_when_all_has_been_answered() {
+    let (mut logs, _) = logs();
+    assert!(logs.is_idle());
+    logs.push(2, 0, entry(4096, 1));
+    assert!(!logs.is_idle());
+    logs.next(2).unwrap();
+    logs.logged(2);
+    assert!(!logs.is_idle());
+    logs.part_done(0);
+    logs.flushing(2, 1);
+    assert!(!logs.is_idle());
+    logs.flushed(2);
+    assert!(logs.is_idle());
 }
 
 /// Whatever of the area has been written, the newest log is found in it.

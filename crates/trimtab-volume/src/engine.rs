@@ -256,12 +256,13 @@ impl Engine {
     }
 
     /// Serves the device until it is taken down, and what is in flight is complete.
-    pub(crate) fn run(mut self) {
-        if let Err(fatal) = self.serve() {
-            warn(format_args!("the array ends: {fatal}"));
-            return;
-        }
+    ///
+    /// # Errors
+    /// It cannot go on. Nothing is noted on the members: they are as after a crash.
+    pub(crate) fn run(mut self) -> Result<(), Fatal> {
+        self.serve()?;
         self.close();
+        Ok(())
     }
 
     fn serve(&mut self) -> Result<(), Fatal> {

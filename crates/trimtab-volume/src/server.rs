@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::io;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
@@ -17,7 +18,7 @@ use trimtab_serve::{
 use crate::assemble::{Found, assemble};
 use crate::control::{Command, Reply};
 use crate::create::{New, create, random_uuid};
-use crate::engine::{Engine, Inbox, Mailbox};
+use crate::engine::{Engine, Inbox, Mailbox, warn};
 use crate::member::MemberDevice;
 use crate::predictable::{self, Leases};
 use crate::spec::{ArrayInfo, Origin, PolicyKind, RunDirectory, Spec};
@@ -36,10 +37,13 @@ pub struct Server {
     _served: Served,
     mailbox: Mailbox,
     name: String,
+    members: usize,
     /// With the policy `ioda`.
     leases: RefCell<Option<Leases>>,
     lacking: Vec<String>,
     lines: Vec<String>,
+    /// The engine could not go on.
+    has_failed: Arc<AtomicBool>,
     _claimed: Claimed,
 }
 
@@ -92,9 +96,16 @@ impl Server {
         let inbox = Inbox::new()?;
         let mailbox = inbox.mailbox.clone();
         let (policy, rates) = (spec.policy, spec.rates);
+        let has_failed = Arc::new(AtomicBool::new(false));
+        let failed = Arc::clone(&has_failed);
         let prepare = move |requests| {
             let engine = Engine::new(array, policy, rates, backend, requests, inbox)?;
-            Ok(Box::new(move || engine.run()) as Serve)
+            Ok(Box::new(move || {
+                if let Err(fatal) = engine.run() {
+                    warn(format_args!("the array ends: {fatal}"));
+                    failed.store(true, Ordering::Relaxed);
+                }
+            }) as Serve)
         };
         let served = match claimed.keeps() {
             true => Served::take_over(claimed.directory(), disk, prepare)?,
@@ -151,9 +162,15 @@ impl Server {
     /// Handles commands until one of them, or the flag, ends it.
     ///
     /// # Errors
-    /// The control socket fails.
+    /// The control socket fails. Or the array cannot go on: its device then is as that of a server that
+    /// was killed, and the process must end, so that another one can take it over.
     pub fn serve(self, end: &AtomicBool) -> Result<(), Error> {
         while !end.load(Ordering::Relaxed) {
+            if self.has_failed.load(Ordering::Relaxed) {
+                // In order it would delete a ublk device, for which another server may come.
+                std::mem::forget(self);
+                return Err(Error::Failed("the array cannot go on".to_owned()));
+            }
             let Some(stream) = next_client(&self.control)? else { continue };
             // A client that sends nonsense, or hangs up, is ignored.
             if let Ok(Some(mut stream)) = self.handle(stream) {

@@ -15,6 +15,7 @@ use array_bench::{
     write_block,
 };
 use emulated::{Mounted, wait_until};
+use rustix::process::{Resource, Rlimit, prlimit};
 use trimtab_io::SplitMix64;
 use trimtab_testdisk as testdisk;
 
@@ -248,6 +249,32 @@ fn too_many_failures_end_writes_and_keep_data() {
     for block in (1..64).filter(|&block| block != 40) {
         assert_eq!(read_block(&disk, block).unwrap(), block + 1, "block {block}");
     }
+    drop(disk);
+    arrays.done(&["stop", "ends"], &[]);
+}
+
+/// A server that cannot go on ends, as if it had been killed: the next one has all of the data.
+#[test]
+fn server_that_cannot_go_on_ends() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let members = arrays.files(&["a", "b", "c"], 64);
+    let device = arrays.done(&["create", "ends", "--level", "5", "--assume-clean"], &members);
+    let disk = open_direct(&device);
+    write_block(&disk, 16, 5).unwrap();
+    let none = Rlimit { current: Some(1 << 20), maximum: Some(1 << 20) };
+    prlimit(arrays.server("ends"), Resource::As, none).unwrap();
+    thread::scope(|scope| {
+        // It has no buffer of that size yet.
+        let reader = scope.spawn(|| {
+            let mut buffer = testdisk::aligned(64 << 10);
+            disk.read_exact_at(testdisk::window(&mut buffer, 64 << 10), 0)
+        });
+        wait_until("end of the server", || arrays.server("ends").is_none());
+        let device = arrays.done(&["assemble", "ends"], &members);
+        // Over FUSE it fails, over ublk it waits for the next server.
+        _ = reader.join().unwrap();
+        assert_eq!(read_block(&open_direct(&device), 16).unwrap(), 5);
+    });
     drop(disk);
     arrays.done(&["stop", "ends"], &[]);
 }

@@ -12,7 +12,7 @@ use super::Engine;
 /// Something for the engine's thread to do.
 pub(crate) type Task = Box<dyn FnOnce(&mut Engine) -> Result<(), Fatal> + Send>;
 
-/// Why the engine cannot go on. The block device then fails all requests.
+/// Why the engine cannot go on. The server then ends, as if it had been killed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Fatal {
     #[error("{0}")]

@@ -102,12 +102,16 @@ impl Arrays {
         assert_eq!(check["mismatches"], 0, "{check}");
     }
 
+    /// The process of an array's server, if it lives.
+    pub(crate) fn server(&self, name: &str) -> Option<Pid> {
+        let all: Value = serde_json::from_str(&self.done(&["list", "--json"], &[])).unwrap();
+        let array = all.as_array().unwrap().iter().find(|array| array["name"] == name)?;
+        Pid::from_raw(array["pid"].as_i64()? as i32)
+    }
+
     /// Kills the server of an array.
     pub(crate) fn kill(&self, name: &str) {
-        let all: Value = serde_json::from_str(&self.done(&["list", "--json"], &[])).unwrap();
-        let array = all.as_array().unwrap().iter().find(|array| array["name"] == name).unwrap();
-        let pid = Pid::from_raw(array["pid"].as_i64().unwrap() as i32).unwrap();
-        kill_process(pid, Signal::KILL).unwrap();
+        kill_process(self.server(name).unwrap(), Signal::KILL).unwrap();
     }
 
     /// Writes and verifies at random, from 512 bytes to 200 KiB at a time.

@@ -115,6 +115,8 @@ pub struct Planner {
     rebuilding: Option<(Member, u64)>,
     /// Parts that write something again.
     refreshing: u32,
+    /// Members read zeroes where they have discarded: so does parity.
+    discards_to_zeroes: bool,
     /// By part, for those that members have refused.
     busy: Vec<BusyUntil>,
     users: InFlightTable<User>,
@@ -147,6 +149,7 @@ impl Planner {
             lost: Members::NONE,
             rebuilding: None,
             refreshing: 0,
+            discards_to_zeroes: false,
             busy: Vec::new(),
             users: InFlightTable::default(),
             parts: InFlightTable::default(),
@@ -180,6 +183,12 @@ impl Planner {
     /// Replaces the policy. Reads that have begun under the other one end under this one.
     pub fn set_policy(&mut self, policy: Box<dyn ReadPolicy>) {
         self.policy = policy;
+    }
+
+    /// Members read zeroes where they have discarded. Then parity fits after a discard of whole stripes;
+    /// otherwise parity arrays ignore discards.
+    pub const fn discards_to_zeroes(&mut self) {
+        self.discards_to_zeroes = true;
     }
 
     /// What it has done so far.
@@ -224,7 +233,8 @@ impl Planner {
     /// A request of the user arrives. Its identifier must differ from those in flight.
     ///
     /// # Panics
-    /// The range is not within the array's capacity.
+    /// The range is not within the array's capacity; or it is a discard of a part of a stripe of a parity
+    /// array that [discards to zeroes](Self::discards_to_zeroes).
     pub fn submit(&mut self, now: Nanos, request: &Request) {
         self.now = now;
         let user = User { request: *request, parts: 1, outcome: Outcome::Done };
@@ -232,7 +242,7 @@ impl Planner {
         match request.op {
             Op::Flush => self.flush(user),
             // Parity would not fit what the members return afterwards.
-            Op::Discard if self.layout.level().parities() > 0 => {}
+            Op::Discard if self.layout.level().parities() > 0 && !self.discards_to_zeroes => {}
             Op::Read | Op::Write | Op::Discard => {
                 for piece in self.layout.pieces(request.offset, request.length) {
                     self.begin(user, request.op, piece);

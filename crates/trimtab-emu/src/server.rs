@@ -299,6 +299,7 @@ fn disk(spec: &Spec) -> ServedDisk {
         scheduler: spec.scheduler.clone(),
         rotational: matches!(spec.profile, DriveProfile::Disk(_)),
         makes_zeroes: true,
+        discard_bytes: 4096,
     }
 }
 

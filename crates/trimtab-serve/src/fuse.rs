@@ -140,7 +140,8 @@ pub(crate) fn mount_file(
         _ = directory.take_down();
         return Err(error);
     }
-    let file = ServedFile { capacity: disk.capacity, makes_zeroes: disk.makes_zeroes };
+    let ServedDisk { capacity, makes_zeroes, discard_bytes, .. } = *disk;
+    let file = ServedFile { capacity, makes_zeroes, discard_bytes };
     Ok(FuseRequests { connection: Connection(Arc::new(device)), file })
 }
 

@@ -27,6 +27,8 @@ pub struct ServedDisk {
     /// Whether it makes zeroes without data
     /// ([`DiskRequest::Zero`](crate::DiskRequest::Zero)); otherwise the kernel writes them.
     pub makes_zeroes: bool,
+    /// The granularity of discards, bytes: programs need not ask for smaller ones.
+    pub discard_bytes: u32,
 }
 
 /// What serves requests, made and run by a thread of its own.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use io_uring::types::{Fd, FsyncFlags};
 use io_uring::{opcode, squeue};
 use rustix::event::PollFlags;
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use trimtab_block::DirectBuffer;
 use trimtab_io::{Nanos, monotonic};
@@ -52,6 +53,13 @@ pub enum Io {
         length: u32,
         /// Where they come from.
         buffer: DirectBuffer,
+    },
+    /// Makes zeroes of bytes, without data, and lets go of their space (`FALLOC_FL_PUNCH_HOLE`).
+    Zero {
+        /// Offset in the file.
+        offset: u64,
+        /// Bytes.
+        length: u64,
     },
     /// What was written before is on stable storage afterwards (`fdatasync`).
     Flush,
@@ -129,6 +137,11 @@ impl DataRing {
                 const DSYNC: i32 = 2;
                 let entry = opcode::Write::new(fd, buffer.first(length), length).offset(offset);
                 (entry.rw_flags(DSYNC).build(), Some(length), Some(buffer))
+            }
+            Io::Zero { offset, length } => {
+                let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+                let entry = opcode::Fallocate::new(fd, length).offset(offset);
+                (entry.mode(mode.bits().cast_signed()).build(), None, None)
             }
             Io::Flush => {
                 let entry = opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC);

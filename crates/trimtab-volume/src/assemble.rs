@@ -274,14 +274,15 @@ fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Re
 
 /// The ranges of the members' bytes in which they may differ.
 fn unsynced(resync: &Resync, bitmap: Option<&Bitmap>, size: u64) -> Vec<Range<u64>> {
+    let from = |start: u64| std::iter::once(start..size).collect();
     match (resync, bitmap) {
         (Resync::None, _) => Vec::new(),
         (Resync::Bitmap, Some(bitmap)) => {
             let all = bitmap.dirty().filter(|range| range.start < size);
             all.map(|range| range.start..range.end.min(size)).collect()
         }
-        (Resync::From(start), _) => vec![(*start).min(size)..size],
-        (Resync::Bitmap | Resync::Ppl, _) => vec![0..size],
+        (Resync::From(start), _) => from((*start).min(size)),
+        (Resync::Bitmap | Resync::Ppl, _) => from(0),
     }
 }
 

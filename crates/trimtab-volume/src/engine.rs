@@ -89,6 +89,13 @@ impl Assembled {
         let pages = self.logs.as_ref().map(|_| PAGE as u32);
         devices.map(|device| device.block_bytes).chain(pages).max().unwrap_or(512)
     }
+
+    /// Whether it makes zeroes without data: if all members do. Not with partial parity logs, which do
+    /// not have it: after a crash nothing would make the parity fit.
+    pub(crate) fn makes_zeroes(&self) -> bool {
+        let mut devices = self.slots.iter().filter_map(|slot| slot.device.as_ref());
+        self.logs.is_none() && devices.all(|device| device.makes_zeroes)
+    }
 }
 
 /// A request to a member.
@@ -107,6 +114,7 @@ struct MemberRequest {
     op: Op,
     /// Offset from where data begin.
     offset: u64,
+    length: u64,
     flag: Option<FlaggedRead>,
 }
 
@@ -119,7 +127,9 @@ struct User {
     length: u64,
     data: Vec<u8>,
     begun: Nanos,
-    /// Of a write: the stripes, and whether it has begun.
+    /// Of a discard: the bytes that are done, or under way.
+    zeroed: u64,
+    /// Of a write or discard: the stripes, and whether it has begun.
     stripes: Range<u64>,
     has_begun: bool,
 }
@@ -149,6 +159,7 @@ pub(crate) struct Engine {
     pub(crate) predictable: Predictable,
     pub(crate) in_doubt: u64,
     content: Content,
+    makes_zeroes: bool,
     kernel_requests: Requests,
     backend: Backend,
     /// What offsets and lengths of requests are multiples of.
@@ -193,12 +204,13 @@ impl Engine {
         kernel_requests: Requests,
         inbox: Inbox,
     ) -> Result<Self, Error> {
-        let block_bytes = array.block_bytes();
+        let (block_bytes, makes_zeroes) = (array.block_bytes(), array.makes_zeroes());
         let Assembled { layout, slots, metadata, shared, rebuild, replace, logs, in_doubt } = array;
         let ring = DataRing::new().map_err(|e| Error::Failed(e.to_string()))?;
         let inner = policy.policy(layout.members());
         let guarded = Guarded::new(inner, layout, Arc::clone(&shared));
         let mut planner = Planner::new(layout, Box::new(guarded));
+        planner.discards_to_zeroes();
         for (role, slot) in slots.iter().enumerate().take(layout.members()) {
             if slot.state != SlotState::Active {
                 planner.lose(Member(role as u8));
@@ -220,6 +232,7 @@ impl Engine {
             predictable: Predictable::default(),
             in_doubt,
             content: Content::new(layout),
+            makes_zeroes,
             kernel: Arc::new(watched(&kernel_requests)?),
             kernel_requests,
             backend,

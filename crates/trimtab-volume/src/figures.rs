@@ -89,6 +89,7 @@ pub(crate) struct Figures {
     pub(crate) reads: Requests,
     pub(crate) writes: Requests,
     pub(crate) flushes: Requests,
+    pub(crate) discards: Requests,
     pub(crate) read_latency: LatencyHistogram,
     pub(crate) write_latency: LatencyHistogram,
     /// Stripes that were made to fit by resynchronising.
@@ -102,6 +103,7 @@ impl Figures {
             reads: Requests::default(),
             writes: Requests::default(),
             flushes: Requests::default(),
+            discards: Requests::default(),
             read_latency: LatencyHistogram::default(),
             write_latency: LatencyHistogram::default(),
             resynced: 0,
@@ -113,7 +115,8 @@ impl Figures {
         let kind = match op {
             Op::Read => &mut self.reads,
             Op::Write => &mut self.writes,
-            Op::Flush | Op::Discard => &mut self.flushes,
+            Op::Flush => &mut self.flushes,
+            Op::Discard => &mut self.discards,
         };
         kind.requests += 1;
         kind.bytes += bytes;

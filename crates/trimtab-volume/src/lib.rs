@@ -17,6 +17,8 @@
 //!   at a time, with writes to these held back. **examine.rs** is their arithmetic.
 //! - **pace.rs** says how fast that may be, so that programs hardly notice it.
 //! - **logs.rs**, engine/ppl.rs and recover.rs: partial parity logs, which close the write hole of RAID 5.
+//! - **doubt.rs** counts what is computed for missing members from parity that may not fit.
+//! - **zeroes.rs** takes discards apart: whole stripes, and what is written as zeroes.
 //! - **guard.rs** keeps policies from computing where members may differ.
 //! - **predictable.rs** has the help of members' firmware for the policy `ioda`: leases, and flags.
 //! - [`Server`] makes an array from a [`Spec`], [`Array`] is the handle of other processes. Back ends
@@ -74,6 +76,7 @@ mod spec;
 mod stat;
 mod tasks;
 mod windows;
+mod zeroes;
 
 pub use control::Array;
 pub use figures::{Latencies, Requests};

@@ -3,10 +3,10 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
-use std::os::unix::fs::FileExt as _;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FallocateFlags, Mode, OFlags};
 use trimtab_block::DirectBuffer;
 use trimtab_block::claim::{Claim, ClaimError, Identity, signature};
 use trimtab_md::{Member as Metadata, SuperblockError};
@@ -24,6 +24,8 @@ pub(crate) struct MemberDevice {
     pub(crate) block_bytes: u32,
     /// It is a file in memory: io_uring would hand each request to another thread.
     pub(crate) in_memory: bool,
+    /// It makes zeroes without data, and reads them afterwards.
+    pub(crate) makes_zeroes: bool,
     /// What was written may be lost with the power, until it is flushed.
     pub(crate) is_volatile: bool,
 }
@@ -49,7 +51,8 @@ impl MemberDevice {
         let block_bytes = block_bytes(claim.file()).map_err(failed())?;
         let in_memory = is_in_memory(claim.file()).map_err(failed())?;
         let is_volatile = !in_memory && is_volatile(claim.file()).map_err(failed())?;
-        Ok(Self { path, claim, metadata, block_bytes, in_memory, is_volatile })
+        let makes_zeroes = makes_zeroes(claim.file()).map_err(failed())?;
+        Ok(Self { path, claim, metadata, block_bytes, in_memory, makes_zeroes, is_volatile })
     }
 
     /// Whether a path leads to it, or to its disk or a partition of it.
@@ -97,6 +100,28 @@ impl AsFd for MemberDevice {
     }
 }
 
+/// Whether `fallocate` with `FALLOC_FL_PUNCH_HOLE` makes zeroes: of a file where its file system has holes,
+/// of a block device where it takes `WRITE_ZEROES`. Changes nothing.
+fn makes_zeroes(file: &File) -> io::Result<bool> {
+    const PAGE: u64 = 4096;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        let most = queue_attribute(&metadata, "write_zeroes_max_bytes");
+        return Ok(most.is_some_and(|most| most.trim() != "0"));
+    }
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    // Behind its end.
+    Ok(rustix::fs::fallocate(file, mode, metadata.len().next_multiple_of(PAGE), PAGE).is_ok())
+}
+
+/// An attribute of a block device's queue. Of a partition it is that of its disk.
+fn queue_attribute(of: &std::fs::Metadata, name: &str) -> Option<String> {
+    let number = of.rdev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let at = |disk: &str| format!("/sys/dev/block/{major}:{minor}/{disk}queue/{name}");
+    std::fs::read_to_string(at("")).or_else(|_| std::fs::read_to_string(at("../"))).ok()
+}
+
 fn is_in_memory(file: &File) -> io::Result<bool> {
     // TMPFS_MAGIC, <linux/magic.h>.
     const TMPFS: rustix::fs::FsWord = 0x0102_1994;
@@ -106,17 +131,12 @@ fn is_in_memory(file: &File) -> io::Result<bool> {
 
 /// Whether the kernel has it that a device's write cache must be flushed. Below files there may be one.
 fn is_volatile(file: &File) -> io::Result<bool> {
-    use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
     let metadata = file.metadata()?;
     if !metadata.file_type().is_block_device() {
         return Ok(true);
     }
-    let number = metadata.rdev();
-    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
-    let of = |disk: &str| format!("/sys/dev/block/{major}:{minor}/{disk}queue/write_cache");
-    // Of a partition it is that of its disk.
-    let said = std::fs::read_to_string(of("")).or_else(|_| std::fs::read_to_string(of("../")));
-    Ok(said.map_or(true, |said| said.trim() == "write back"))
+    let said = queue_attribute(&metadata, "write_cache");
+    Ok(said.is_none_or(|said| said.trim() == "write back"))
 }
 
 /// The unit of direct I/O: the least with which the kernel accepts a read.

@@ -22,6 +22,7 @@ use crate::engine::{Engine, Inbox, Mailbox, warn};
 use crate::member::MemberDevice;
 use crate::predictable::{self, Leases};
 use crate::spec::{ArrayInfo, Origin, PolicyKind, RunDirectory, Spec};
+use crate::zeroes;
 
 /// The engine answers commands within this, if it is not stuck.
 const PATIENCE: Duration = Duration::from_secs(8);
@@ -89,7 +90,8 @@ impl Server {
             block_bytes: array.block_bytes(),
             scheduler: "none".to_owned(),
             rotational: false,
-            makes_zeroes: false,
+            makes_zeroes: array.makes_zeroes(),
+            discard_bytes: zeroes::granularity(&layout),
         };
         // Before threads are started, which inherit it.
         let lacking = serve_io();

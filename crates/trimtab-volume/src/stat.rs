@@ -34,6 +34,9 @@ pub struct Stat {
     pub writes: Requests,
     /// Of programs.
     pub flushes: Requests,
+    /// Of programs: discards, and zeroes without data.
+    #[serde(default)]
+    pub discards: Requests,
     /// Of programs' reads.
     pub read_latency: Latencies,
     /// Of programs' writes.

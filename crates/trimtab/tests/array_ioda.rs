@@ -56,6 +56,12 @@ fn kill(arrays: &Arrays, drive: &str, signal: Signal) {
     let all: Value = serde_json::from_str(&all).unwrap();
     let found = all.as_array().unwrap().iter().find(|one| one["name"] == drive).unwrap();
     kill_process(Pid::from_raw(found["pid"].as_i64().unwrap() as i32).unwrap(), signal).unwrap();
+    if signal == Signal::KILL && emulated::backend() == "ublk" {
+        // Otherwise its device waits for another server.
+        let list = || arrays.bench.done(&["list"]);
+        wait_until("end of the server", || list().contains("killed, and waits"));
+        arrays.bench.done(&["remove", drive, "--force"]);
+    }
 }
 
 /// Members clean in turns and refuse reads, which are computed; the data are those that were

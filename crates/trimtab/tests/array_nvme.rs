@@ -278,6 +278,12 @@ impl Cable {
         let discipline = "qdisc replace dev trimtab0 root netem loss 100%";
         testdisk::run("tc", &discipline.split(' ').collect::<Vec<_>>());
     }
+
+    /// The opposite. Without it the end of the connection waits until an attempt to connect has been given
+    /// up, which takes the kernel more than two minutes.
+    fn plug_in(&self) {
+        testdisk::run("tc", &["qdisc", "delete", "dev", "trimtab0", "root"]);
+    }
 }
 
 impl Drop for Cable {
@@ -362,7 +368,11 @@ fn lose_target(bench: &Bench, end: End, policy: &str) -> (Duration, Duration) {
             End::Killed => kill_drive(bench, "far"),
             End::Unplugged => cable.as_ref().unwrap().unplug(),
         }
-        let has_ended = ends_soon(&mut fio);
+        let has_ended = ends(&mut fio);
+        if !has_ended {
+            report_what_hangs(bench, &fio);
+            _ = fio.kill();
+        }
         std::thread::sleep((ended + window).saturating_duration_since(Instant::now()));
         // Before anything that may panic: the scope waits for the reader.
         done.store(true, Ordering::Relaxed);
@@ -393,6 +403,7 @@ fn lose_target(bench: &Bench, end: End, policy: &str) -> (Duration, Duration) {
         bench.arrays.check("pair");
     }
     bench.arrays.done(&["stop", "pair"], &[]);
+    cable.iter().for_each(Cable::plug_in);
     drop(connection);
     drop(cable);
     _ = bench.arrays.bench.drive(&["unexport", "far"]);
@@ -416,23 +427,48 @@ fn fio(device: &str) -> std::process::Child {
         "--verify_fatal=1",
         "--verify_state_save=0",
         "--output-format=terse",
+        // Its process has what it has read and written.
+        "--thread",
     ];
     Command::new("fio").args(arguments).stdout(Stdio::null()).spawn().expect("fio runs")
 }
 
-/// Whether a process ends by itself, and well. One that does not is killed.
-fn ends_soon(process: &mut std::process::Child) -> bool {
-    let begun = Instant::now();
-    while begun.elapsed() < Duration::from_secs(240) {
+/// Whether a process ends by itself, and well, rather than read and write nothing for minutes. How long all
+/// of it takes is a matter of the machine.
+fn ends(process: &mut std::process::Child) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(240);
+    let progress = format!("/proc/{}/io", process.id());
+    let (mut last, mut since) = (String::new(), Instant::now());
+    while since.elapsed() < PATIENCE {
         if let Some(status) = process.try_wait().unwrap() {
             return status.success();
         }
+        let now = fs::read_to_string(&progress).unwrap_or_default();
+        let now: String = now.lines().filter(|line| line.contains("_bytes")).collect();
+        if now != last {
+            (last, since) = (now, Instant::now());
+        }
         std::thread::sleep(Duration::from_millis(50));
     }
-    // What blocks in the kernel, for its log.
-    _ = fs::write("/proc/sysrq-trigger", "w");
-    _ = process.kill();
     false
+}
+
+/// Where requests are, by the array, and what blocks in the kernel.
+fn report_what_hangs(bench: &Bench, fio: &std::process::Child) {
+    report(&bench.arrays.stat("pair").to_string());
+    let server = bench.arrays.server("pair").map(|pid| pid.as_raw_nonzero().get().cast_unsigned());
+    for process in server.into_iter().chain([fio.id()]) {
+        for thread in fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten()
+        {
+            let of = |name: &str| fs::read_to_string(thread.path().join(name)).unwrap_or_default();
+            report(&format!("{process} {}{}", of("comm"), of("stack")));
+        }
+    }
+    _ = fs::write("/proc/sysrq-trigger", "w");
+    let log = Command::new("dmesg").output().unwrap();
+    let log = String::from_utf8_lossy(&log.stdout);
+    let lines: Vec<_> = log.lines().collect();
+    report(&lines[lines.len().saturating_sub(200)..].join("\n"));
 }
 
 /// Reads known blocks until it is told to end, with pauses that leave the processors to others: when each

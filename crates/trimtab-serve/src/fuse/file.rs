@@ -12,7 +12,7 @@ const DISK: u64 = 2;
 /// Requests that the kernel may have outstanding (`max_background`); its default of 12 would
 /// throttle the device.
 const MAX_IN_FLIGHT: u16 = 512;
-/// The granularity of discards.
+/// The block of the file system.
 const BLOCK: u32 = 4096;
 
 /// The file: a device's bytes.
@@ -22,6 +22,8 @@ pub(crate) struct ServedFile {
     pub(super) capacity: u64,
     /// Whether it makes zeroes without data ([`DiskRequest::Zero`]); otherwise the kernel writes them.
     pub(super) makes_zeroes: bool,
+    /// The granularity of discards, bytes.
+    pub(super) discard_bytes: u32,
 }
 
 /// What is to be done about a message.
@@ -55,7 +57,8 @@ impl ServedFile {
             }
             // The loop device takes its discard granularity from here.
             Call::StatFs => {
-                Handled::Answer(wire::filesystem(self.capacity / u64::from(BLOCK), BLOCK))
+                let block = self.discard_bytes;
+                Handled::Answer(wire::filesystem(self.capacity / u64::from(block), block))
             }
             Call::Open if message.inode == DISK => Handled::Answer(wire::opened()),
             Call::Open => Handled::Refusal(Errno::ISDIR),

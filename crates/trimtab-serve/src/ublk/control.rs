@@ -21,8 +21,6 @@ const NEEDED: u64 = feature::USER_RECOVERY
     | feature::USER_RECOVERY_REISSUE
     | feature::CMD_IOCTL_ENCODE
     | feature::USER_COPY;
-/// The granularity of discards, bytes.
-const DISCARD_BYTES: u32 = 4096;
 /// A killed server's device waits for the next within this, unless the server hangs in the kernel.
 const QUIESCE_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -272,7 +270,7 @@ fn params(disk: &ServedDisk) -> Params {
     }
     Params {
         types: Params::BASIC | Params::DISCARD,
-        discard_granularity: DISCARD_BYTES,
+        discard_granularity: disk.discard_bytes,
         max_discard_sectors: u32::MAX >> 9,
         max_write_zeroes_sectors: u32::MAX >> 9,
         max_discard_segments: 1,

@@ -43,6 +43,7 @@ impl Engine {
             reads: figures.reads,
             writes: figures.writes,
             flushes: figures.flushes,
+            discards: figures.discards,
             read_latency: Latencies::from(&figures.read_latency),
             write_latency: Latencies::from(&figures.write_latency),
             in_flight: self.users.len(),

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
+use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use trimtab_array::planner::MemberIo;
 use trimtab_array::{Level, Member};
@@ -32,6 +33,10 @@ pub(super) fn at_once(file: &File, what: Io, tag: u64) -> Finished {
         | Io::WriteThrough { offset, length, mut buffer } => {
             let from = buffer.content(length as usize);
             (file.write_all_at(from, offset), Some(buffer))
+        }
+        Io::Zero { offset, length } => {
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            (rustix::fs::fallocate(file, mode, offset, length).map_err(Into::into), None)
         }
         Io::Flush | Io::WaitReadable => (Ok(()), None),
     };
@@ -64,6 +69,7 @@ impl Engine {
             sent: monotonic(),
             op: request.op,
             offset: request.offset,
+            length: request.length,
             flag,
         });
         if let Some((twin, data_offset)) = twin {
@@ -93,8 +99,8 @@ impl Engine {
                 buffer.content(length as usize).copy_from_slice(from);
                 Ok(Io::Write { offset, length, buffer })
             }
-            // Discards are not offered.
-            Op::Flush | Op::Discard => Ok(Io::Flush),
+            Op::Discard => Ok(Io::Zero { offset, length: request.length }),
+            Op::Flush => Ok(Io::Flush),
         }
     }
 
@@ -132,6 +138,14 @@ impl Engine {
     pub(super) fn member_done(&mut self, finished: Finished) -> Result<(), Fatal> {
         let number = finished.tag as u32;
         let is_twin = finished.tag & TAG_TWIN != 0;
+        // What had no data, and could not be done.
+        let is_refused = finished.outcome.is_err() && finished.buffer.is_none();
+        if is_refused
+            && self.requests[number].op == Op::Discard
+            && self.write_zeroes(finished.tag)?
+        {
+            return Ok(());
+        }
         let request = &mut self.requests[number];
         // What came with a refusal is not used.
         let refused = request.flag.take().and_then(FlaggedRead::refused);
@@ -191,6 +205,22 @@ impl Engine {
             self.planner.ended(self.now, io, sent, Some(outcome));
         }
         Ok(())
+    }
+
+    /// Writes the zeroes that a device does not make without data: one that was taken in later, say. False
+    /// if it has been let go of.
+    fn write_zeroes(&mut self, tag: u64) -> Result<bool, Fatal> {
+        let request = &self.requests[tag as u32];
+        let (offset, length) = (request.offset, request.length as u32);
+        let device = if tag & TAG_TWIN == 0 { &request.device } else { &request.twin };
+        let device = device.clone().expect("it has answered");
+        let Some(place) = self.place_of(&device) else { return Ok(false) };
+        let mut buffer = self.buffers.take(length as usize).map_err(Fatal::Memory)?;
+        buffer.content(length as usize).fill(0);
+        let offset = self.slots[place].data_offset + offset;
+        self.give(Arc::clone(&device), Io::Write { offset, length, buffer }, tag)?;
+        self.count_answered(&device);
+        Ok(true)
     }
 
     /// Whether the member has what it was asked for. One that was replaced meanwhile has what its

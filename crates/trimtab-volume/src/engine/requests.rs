@@ -6,6 +6,7 @@ use trimtab_io::{DeviceId, Op, Outcome, Request, RequestId, monotonic};
 use trimtab_serve::{DiskRequest, Taken, Ticket};
 
 use super::{Engine, Fatal, Held, User};
+use crate::zeroes;
 
 /// Requests that are taken at once, at most, before completions are looked at.
 const BATCH: usize = 32;
@@ -16,7 +17,13 @@ impl Engine {
         for _ in 0..BATCH {
             let (ticket, user) = match self.kernel_requests.take() {
                 Taken::Request(ticket, request) => {
-                    (ticket, user_of(&self.layout, self.block_bytes, ticket, &request))
+                    let user = match request {
+                        DiskRequest::Zero { .. } if !self.makes_zeroes => {
+                            Err(Err(Errno::OPNOTSUPP))
+                        }
+                        _ => user_of(&self.layout, self.block_bytes, ticket, &request),
+                    };
+                    (ticket, user)
                 }
                 Taken::Nothing => break,
                 Taken::Ended => {
@@ -34,7 +41,7 @@ impl Engine {
 
     fn arrived(&mut self, user: User) -> Result<(), Fatal> {
         self.tasks.pace.used(user.begun);
-        let is_write = user.op == Some(Op::Write);
+        let is_write = matches!(user.op, Some(Op::Write | Op::Discard));
         let number = self.users.insert(user);
         if is_write && !self.may_begin(number) {
             self.waiting.push_back(number);
@@ -74,30 +81,48 @@ impl Engine {
 
     fn begin(&mut self, number: u32) -> Result<(), Fatal> {
         let user = &mut self.users[number];
-        let op = user.op.unwrap_or(Op::Flush);
-        if op == Op::Write {
+        if matches!(user.op, Some(Op::Write | Op::Discard)) {
             user.has_begun = true;
             let chunk = self.layout.chunk();
             let range = user.stripes.start * chunk..user.stripes.end * chunk;
             self.shared.regions().begin(&range);
             self.tasks.begin_write(number, user.stripes.clone());
         }
-        let id = RequestId(number.into());
-        let request = Request::new(id, DeviceId(0), user.begun, op, user.offset, user.length);
-        self.planner.submit(self.now, &request);
+        self.submit(number);
         self.act()
+    }
+
+    /// Gives a request to the planner: of a discard the next step.
+    fn submit(&mut self, number: u32) {
+        let user = &mut self.users[number];
+        let (op, offset, length) = match user.op {
+            Some(Op::Discard) => {
+                let (at, left) = (user.offset + user.zeroed, user.length - user.zeroed);
+                let (op, length) = zeroes::step(&self.layout, at, left);
+                user.zeroed += length;
+                user.data = if op == Op::Write { vec![0; length as usize] } else { Vec::new() };
+                (op, at, length)
+            }
+            op => (op.unwrap_or(Op::Flush), user.offset, user.length),
+        };
+        let id = RequestId(number.into());
+        let request = Request::new(id, DeviceId(0), user.begun, op, offset, length);
+        self.planner.submit(self.now, &request);
     }
 
     /// A request is complete.
     pub(super) fn completed(&mut self, number: u32, outcome: Outcome) {
         let user = &mut self.users[number];
+        let is_done = outcome == Outcome::Done;
+        if is_done && user.op == Some(Op::Discard) && user.zeroed < user.length {
+            return self.submit(number);
+        }
         if user.has_begun {
             let chunk = self.layout.chunk();
             let range = user.stripes.start * chunk..user.stripes.end * chunk;
             self.shared.regions().end(&range);
             self.tasks.end_write(number);
         }
-        let is_done = outcome == Outcome::Done;
         // A member that failed must not be taken for a current one after a crash.
         match self.failure {
             Some(until) if user.op != Some(Op::Read) => {
@@ -146,22 +171,27 @@ fn user_of(
         return Err(Err(Errno::INVAL));
     }
     let empty = User { ticket, begun: monotonic(), ..User::default() };
+    let stripes = |offset: u64, length: u64| {
+        layout.locate(offset).stripe..layout.locate(offset + length - 1).stripe + 1
+    };
     match *request {
-        DiskRequest::Read { length: 0, .. } | DiskRequest::Write { data: [], .. } => Err(Ok(())),
+        DiskRequest::Read { length: 0, .. }
+        | DiskRequest::Write { data: [], .. }
+        | DiskRequest::Zero { length: 0, .. } => Err(Ok(())),
         DiskRequest::Read { offset, length } => {
             let data = vec![0; length as usize];
             Ok(User { op: Some(Op::Read), offset, length, data, ..empty })
         }
         DiskRequest::Write { offset, data } => {
             let length = data.len() as u64;
-            let first = layout.locate(offset).stripe;
-            let last = layout.locate(offset + length - 1).stripe;
-            let (data, stripes) = (data.to_vec(), first..last + 1);
+            let (data, stripes) = (data.to_vec(), stripes(offset, length));
             Ok(User { op: Some(Op::Write), offset, length, data, stripes, ..empty })
         }
         DiskRequest::Flush => Ok(User { op: Some(Op::Flush), ..empty }),
-        // Not offered: parity would have to fit what members return afterwards.
-        DiskRequest::Zero { .. } => Err(Err(Errno::OPNOTSUPP)),
+        DiskRequest::Zero { offset, length } => {
+            let stripes = stripes(offset, length);
+            Ok(User { op: Some(Op::Discard), offset, length, stripes, ..empty })
+        }
     }
 }
 

@@ -79,6 +79,9 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
     facts.add("reads", format!("{}; {}", requests(&stat.reads), latencies(&stat.read_latency)));
     facts.add("writes", format!("{}; {}", requests(&stat.writes), latencies(&stat.write_latency)));
     facts.add("flushes", requests(&stat.flushes));
+    if stat.discards.requests > 0 {
+        facts.add("discards", requests(&stat.discards));
+    }
     let share = stat.computed as f64 / (stat.stripe_reads as f64).max(1.0);
     facts.add("computed", format!("{}, {}", count(stat.computed), percent(share)));
     facts.add("extra member reads", count(stat.extra_reads));

@@ -109,9 +109,14 @@ impl Arrays {
         Pid::from_raw(array["pid"].as_i64()? as i32)
     }
 
-    /// Kills the server of an array.
+    /// Kills the server of an array. What programs ask of its device fails then: over ublk it would wait,
+    /// and the device goes too.
     pub(crate) fn kill(&self, name: &str) {
         kill_process(self.server(name).unwrap(), Signal::KILL).unwrap();
+        if backend() == "ublk" {
+            wait_until("end of the server", || self.server(name).is_none());
+            self.done(&["stop", name, "--force"], &[]);
+        }
     }
 
     /// Writes and verifies at random, from 512 bytes to 200 KiB at a time.

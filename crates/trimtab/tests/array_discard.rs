@@ -6,6 +6,7 @@ mod emulated;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::process::{Command, Stdio};
 
 use array_bench::{Arrays, open_direct, read_block, write_block};
 use emulated::Mounted;
@@ -165,9 +166,9 @@ fn zeroes_are_written_where_they_are_not_made() {
     let files = arrays.files(&["a", "b", "c"], 48);
     let create = ["create", "log", "--level", "5", "--consistency", "ppl", "--assume-clean"];
     let logged = arrays.done(&create, &files);
-    // The kernel ignores that it is refused: discards are hints.
     write_block(&open_direct(&logged), 3, 7).unwrap();
-    testdisk::run("blkdiscard", &[&logged]);
+    // A loop device finds out that it is refused, and says nothing: discards are hints.
+    _ = Command::new("blkdiscard").arg(&logged).stderr(Stdio::null()).status();
     assert_eq!(read_block(&open_direct(&logged), 3).unwrap(), 7);
     let members = [logged, arrays.files(&["d"], 64).remove(0)];
     let create = ["create", "over", "--level", "1", "--assume-clean", "--force"];

@@ -115,19 +115,36 @@ fn redundancy(layout: &Layout) -> usize {
 /// Requests of which those at a time that are given overlap in time. Checks each read against what
 /// was or was being written. In the middle `lost` members break, with an announcement or without.
 pub(crate) fn check(
+    array: Array,
+    requests: &[Wanted],
+    lost: usize,
+    announced: bool,
+) -> Result<(), TestCaseError> {
+    check_all(array, requests, lost, announced, false)
+}
+
+/// The same; with `discards` every third write is a discard of whole stripes.
+pub(crate) fn check_all(
     mut array: Array,
     requests: &[Wanted],
     lost: usize,
     announced: bool,
+    discards: bool,
 ) -> Result<(), TestCaseError> {
     let layout = *array.planner.layout();
     // What each byte may be: the last complete write, and all since that had begun.
     let mut current = vec![0_u8; layout.capacity() as usize];
     let mut open: Vec<(u64, bool, u64, u64, u8)> = Vec::new();
     for (number, &(write, offset, length, steps)) in requests.iter().enumerate() {
-        let (offset, length) = range(&layout, offset, length);
+        let (mut offset, mut length) = range(&layout, offset, length);
         let id = number as u64;
-        let value = 1 + (number % 250) as u8;
+        let is_discard = discards && write && number % 3 == 0;
+        if is_discard {
+            let end = (offset + length).next_multiple_of(layout.stripe_bytes());
+            offset -= offset % layout.stripe_bytes();
+            length = end - offset;
+        }
+        let value = if is_discard { 0 } else { 1 + (number % 250) as u8 };
         // Two that overlap and of which one writes may give either; that is tested by parity
         // alone. Here they come one after the other.
         let overlaps = |&(_, writes, from, bytes, _): &(u64, bool, u64, u64, u8)| {
@@ -147,7 +164,11 @@ pub(crate) fn check(
             }
         }
         let data = vec![if write { value } else { 0 }; length as usize];
-        let op = if write { Op::Write } else { Op::Read };
+        let op = match write {
+            true if is_discard => Op::Discard,
+            true => Op::Write,
+            false => Op::Read,
+        };
         open.push((id, write, offset, length, value));
         array.submit(id, op, offset, data);
         for _ in 0..steps {

@@ -236,6 +236,8 @@ impl Array {
             self.content.read_into(&view, &io).copy_from_slice(&member[range]);
         } else if request.op == Op::Write {
             member[range].copy_from_slice(data);
+        } else if request.op == Op::Discard {
+            member[range].fill(0);
         }
         Outcome::Done
     }

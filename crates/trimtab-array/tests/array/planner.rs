@@ -1,7 +1,7 @@
 //! What holds for the planner under any policy, on members that hold bytes: reads return what was
 //! written last, parity fits when nothing is in flight, and each request is answered once.
 
-use crate::checks::{check, check_concurrent, layouts, policy, requests};
+use crate::checks::{check, check_all, check_concurrent, layouts, policy, requests};
 use crate::members::Array;
 use proptest::prelude::*;
 
@@ -30,6 +30,20 @@ proptest! {
     ) {
         let array = Array::new(layout, self::policy(policy, &layout), seed);
         check(array, &requests, lost, seed.is_multiple_of(2))?;
+    }
+
+    /// Of members that read zeroes where they have discarded.
+    #[test]
+    fn discarded_stripes_are_zeroes(
+        layout in layouts(),
+        policy in 0_usize..11,
+        requests in requests(),
+        seed: u64,
+        lost in 0_usize..3,
+    ) {
+        let mut array = Array::new(layout, self::policy(policy, &layout), seed);
+        array.planner.discards_to_zeroes();
+        check_all(array, &requests, lost, seed.is_multiple_of(2), true)?;
     }
 
     #[test]

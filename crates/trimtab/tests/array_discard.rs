@@ -35,7 +35,7 @@ impl<'a> Model<'a> {
     /// A range of blocks, now and then a long one.
     fn range(&mut self) -> (u64, u64) {
         let blocks = self.content.len() as u64 / BLOCK;
-        let most = if self.random.next() % 8 == 0 { blocks / 4 } else { MOST };
+        let most = if self.random.next().is_multiple_of(8) { blocks / 4 } else { MOST };
         let first = self.random.next() % blocks;
         let length = (1 + self.random.next() % most).min(blocks - first);
         (first * BLOCK, length * BLOCK)
@@ -55,7 +55,7 @@ impl<'a> Model<'a> {
         let (at, length) = self.range();
         let (offset, bytes) = (at.to_string(), length.to_string());
         let discard = ["--offset", &offset, "--length", &bytes, self.device];
-        let zero: &[&str] = if self.random.next() % 2 == 0 { &["--zeroout"] } else { &[] };
+        let zero: &[&str] = if self.random.next().is_multiple_of(2) { &["--zeroout"] } else { &[] };
         testdisk::run("blkdiscard", &[zero, &discard].concat());
         self.content[at as usize..][..length as usize].fill(0);
     }

@@ -75,8 +75,7 @@ pub struct SetOptions {
     pub auto: AutoOptions,
     /// The greatest share of reads that are sent twice in the long run, 0 to 1: half for probes,
     /// and what they leave for hedges. Default: 0.2. Probes exceed their half where reads are
-    /// rare, and the control group may add 0.01, and 0.05 while it is not certain what gains.
-    /// Requests that keep a deadline do not count.
+    /// rare, and the control group may add 0.01. Requests that keep a deadline do not count.
     pub most_extra: f64,
     /// Whether to read past the page cache (`O_DIRECT`). Default: no. Reads may have any offset,
     /// length and buffer: what is not aligned is read in whole blocks.

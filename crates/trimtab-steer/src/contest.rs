@@ -4,11 +4,10 @@
 /// gained to win it again: more than two lucky pairs gain.
 pub(crate) const LOSS: f64 = 9.0;
 const GAIN: f64 = 3.0;
-/// What the sum of squared differences keeps with each pair, and how many pairs of the longest
-/// difference are assumed before any is known. A contest that is lost before its first large gain
-/// is soon won again by those that are explored, so a fraction of one is enough.
+/// What the sum of squared differences keeps with each pair, and the pairs of the longest
+/// difference that are assumed before any is known.
 const SQUARES_KEPT: f64 = 0.99;
-const ASSUMED_LONG: f64 = 0.3;
+const ASSUMED_LONG: f64 = 3.0;
 /// Contests that are lost need so many pairs to be won again.
 const LEAST_PAIRS: u32 = 2;
 /// A contest is settled if so many pairs have not changed it, and what they gained or lost since is

@@ -28,8 +28,8 @@
 //! - Pairs are drawn at random among moved reads, independently of the forecast, and answer at
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
 //!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`], or
-//!   more if pairs would exceed [`PAIRED`] of all reads, or [`ROUTINE`] of them until a change of
-//!   regime shows: at most 1 / [`ROUTINE`], times the weight of a pair.
+//!   more if pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of
+//!   a pair.
 //! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
 //!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
@@ -52,11 +52,8 @@ const SCALE_KEPT: f64 = 0.98;
 const SHARE: u64 = 4;
 /// A read that takes so many times the usual is a surprise.
 const SURPRISE: u64 = 8;
-/// The share of reads that may be pairs, and the same where it is settled what they ask, as in the
-/// long run all is: most of what a wrong predictor costs is lost while there are too few pairs to
-/// tell. More than [`MOST_TOKENS`] at a time would delay other reads.
-const PAIRED: f64 = 0.05;
-const ROUTINE: f64 = 0.01;
+/// The share of reads that may be pairs in the long run, and pairs that can be saved.
+const PAIRED: f64 = 0.01;
 const MOST_TOKENS: f64 = 64.0;
 /// Pairs in flight, at most.
 const MOST_PAIRS: usize = 64;
@@ -115,10 +112,8 @@ pub(crate) struct ControlGroup {
     drives: [[Contest; QUESTIONS]; MOST_DRIVES],
     pairs: Vec<Pair>,
     measured: Measured,
-    /// Pairs that may still be begun, and those of them that ask what is settled. A pair of a long
-    /// read may overdraw what there is: it would else never be begun.
+    /// Pairs that may still be begun.
     tokens: f64,
-    routine: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
     /// The share of the forecast reads that their forecasts would move, and what a forecast
@@ -160,7 +155,6 @@ impl ControlGroup {
             pairs: Vec::with_capacity(MOST_PAIRS),
             measured: Measured::new(),
             tokens: MOST_TOKENS,
-            routine: MOST_TOKENS,
             scale: longest.0 as f64,
             moved: 0.5,
             inference: 0.0,
@@ -173,7 +167,6 @@ impl ControlGroup {
     /// read is explored.
     pub(crate) fn forecasts(&mut self, primary: Replica) -> bool {
         self.tokens = (self.tokens + PAIRED).min(MOST_TOKENS);
-        self.routine = (self.routine + ROUTINE).min(MOST_TOKENS);
         self.follows_forecast(primary) || {
             let moves = [Question::Refused, Question::Ranked, Question::Forecast];
             let explored = self.explored(primary, &moves);
@@ -232,7 +225,7 @@ impl ControlGroup {
             (first != second && is_one).then_some(()).and(question).is_some()
         };
         let count = candidates.iter().filter(|candidate| differs(candidate)).count() as u64;
-        if count == 0 || self.tokens <= 0.0 || self.pairs.len() >= MOST_PAIRS {
+        if count == 0 || self.tokens < weight || self.pairs.len() >= MOST_PAIRS {
             return Decision { to, by, rival: None, weight };
         }
         let which = (self.random() % count) as usize;
@@ -249,14 +242,8 @@ impl ControlGroup {
         });
         let is_settled =
             rival.is_some_and(|(_, question)| self.array[question as usize].is_settled());
-        if !is_settled {
-            return Decision { to, by, rival, weight };
-        }
-        let weight = weight * rarity;
-        let rival = rival.filter(|_| self.routine.min(self.tokens) >= weight);
-        if rival.is_some() {
-            self.routine -= weight;
-        }
+        let weight = if is_settled { weight * rarity } else { weight };
+        let rival = rival.filter(|_| self.tokens >= weight);
         Decision { to, by, rival, weight }
     }
 
@@ -469,7 +456,7 @@ mod tests {
                 // It was good for long before.
                 serve(&mut control, 100_000, |_| 5_000, 100);
                 let served = serve(&mut control, 400_000, |_| 100, 100 + lost);
-                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / ROUTINE;
+                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / PAIRED;
                 let total = (served.moved * lost) as f64;
                 assert!(total < bound, "{lost} µs: {served:?}, {total} of {bound} µs");
             }
@@ -485,11 +472,11 @@ mod tests {
     }
 
     /// Pairs among so many reads of which forecast and queue say that they should move.
-    fn questions(control: &mut ControlGroup, reads: u64, weight: f64) -> Vec<Question> {
+    fn questions(control: &mut ControlGroup, reads: u64) -> Vec<Question> {
         let rival = |_| {
             control.forecasts(PRIMARY);
             let wanted = Some((OTHER, Question::Ranked));
-            let decision = control.decide(PRIMARY, wanted, OTHER, weight, 1.0);
+            let decision = control.decide(PRIMARY, wanted, OTHER, 1.0, 1.0);
             control.tokens -= decision.rival.map_or(0.0, |_| decision.weight);
             decision.rival.map(|(_, question)| question)
         };
@@ -499,18 +486,11 @@ mod tests {
     #[test]
     fn reads_that_only_the_queue_moves_are_pairs_too() {
         let mut control = control();
-        assert!(!questions(&mut control, 1_000, 1.0).contains(&Question::Queue));
+        assert!(!questions(&mut control, 1_000).contains(&Question::Queue));
         // Forecasts are followed still, where a primary is refused.
         control.array[Question::Ranked as usize].holds = false;
         assert!(control.follows_forecast(PRIMARY));
-        assert!(questions(&mut control, 1_000, 1.0).contains(&Question::Queue));
-    }
-
-    #[test]
-    fn pairs_of_long_reads_are_rare_but_begun() {
-        let mut control = control();
-        let pairs = questions(&mut control, 100_000, 1_000.0).len() as f64;
-        assert!((4.0..=7.0).contains(&pairs), "{pairs} of 5,000 tokens");
+        assert!(questions(&mut control, 1_000).contains(&Question::Queue));
     }
 
     #[test]

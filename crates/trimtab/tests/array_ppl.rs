@@ -183,12 +183,10 @@ fn parity_is_computed_from_the_logs() {
     arrays.done(&["stop", "log"], &[]);
 }
 
-/// A damaged log asks for a resync, which goes on after another kill, whatever has been logged meanwhile.
-#[test]
-fn damaged_log_asks_for_a_resync() {
-    let Some(arrays) = Arrays::new(&[]) else { return };
-    let files = arrays.files(&["a", "b", "c"], 64);
-    let device = arrays.done(&[&CREATE[..], &["64K", "--assume-clean"]].concat(), &files);
+/// An array that was written to and killed, and whose second member has a damaged log since: that member,
+/// and its superblock.
+fn killed_with_damaged_log(arrays: &Arrays, files: &[String]) -> (File, trimtab_md::Superblock) {
+    let device = arrays.done(&[&CREATE[..], &["64K", "--assume-clean"]].concat(), files);
     let disk = open_direct(&device);
     (0..40).for_each(|block| write_block(&disk, block * 100, block + 1).unwrap());
     arrays.kill("log");
@@ -197,6 +195,15 @@ fn damaged_log_asks_for_a_resync() {
     let superblock = member.superblock().unwrap();
     let file = File::options().write(true).open(&files[1]).unwrap();
     file.write_all_at(&[0; 4096], superblock.ppl_at().unwrap().0).unwrap();
+    (file, superblock)
+}
+
+/// A damaged log asks for a resync, which goes on after another kill, whatever has been logged meanwhile.
+#[test]
+fn damaged_log_asks_for_a_resync() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&["a", "b", "c"], 64);
+    let (file, superblock) = killed_with_damaged_log(&arrays, &files);
     // Parity of a stripe behind those that are resynchronised before the next kill.
     let stripe = superblock.array_layout().unwrap().stripes() - 10;
     let at = superblock.data_offset + stripe * (64 << 10);
@@ -220,15 +227,7 @@ fn damaged_log_asks_for_a_resync() {
 fn damaged_log_without_a_member_is_told() {
     let Some(arrays) = Arrays::new(&[]) else { return };
     let files = arrays.files(&["a", "b", "c"], 64);
-    let device = arrays.done(&[&CREATE[..], &["64K", "--assume-clean"]].concat(), &files);
-    let disk = open_direct(&device);
-    (0..40).for_each(|block| write_block(&disk, block * 100, block + 1).unwrap());
-    arrays.kill("log");
-    drop(disk);
-    let member = trimtab_md::Member::open(Path::new(&files[1]), false).unwrap();
-    let superblock = member.superblock().unwrap();
-    let file = File::options().write(true).open(&files[1]).unwrap();
-    file.write_all_at(&[0; 4096], superblock.ppl_at().unwrap().0).unwrap();
+    let (_, superblock) = killed_with_damaged_log(&arrays, &files);
     let said = arrays.run(&["assemble", "log"], &files[..2]);
     let said = String::from_utf8(said.stderr).unwrap();
     assert!(said.contains("some may be wrong"), "{said}");

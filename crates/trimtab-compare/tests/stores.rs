@@ -200,6 +200,7 @@ fn scenarios_of_the_experiments_are_valid() {
 #[test]
 fn reads_of_almost_all_drives_at_once_stay_where_they_are() {
     let settings = [
+        "seeds = [1, 2, 3, 4]",
         "strategies = ['base', 'c3', 'trimtab']",
         "phase_one = { duration_s = 30 }",
         "phase_two = { duration_s = 300 }",

@@ -11,11 +11,11 @@
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
 //! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
-//! [`LOSS`](crate::contest::LOSS) times the root mean square of the differences: a cumulative sum test (Page, 1954). It
-//! is at most that of the longest difference that counts, which is assumed at first. So rare
-//! but large gains outweigh frequent small losses, and a regime that changes is noticed after a
-//! bounded loss however long it was good before. What is lost goes on being explored by a small
-//! share of the reads, ever more rarely, and is won again by gains.
+//! [`LOSS`](crate::contest::LOSS) times the root mean square of the differences: a cumulative sum
+//! test (Page, 1954). It is at most that of the longest difference that counts, which is assumed at
+//! first. So rare but large gains outweigh frequent small losses, and a regime that changes is
+//! noticed after a bounded loss however long it was good before. What is lost goes on being
+//! explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
 //! # What a wrong predictor can cost
 //!
@@ -27,9 +27,10 @@
 //!   (`LOSS` + 1) × `C`, whatever `d` is, and however much was gained before.
 //! - Pairs are drawn at random among moved reads, independently of the forecast, and answer at
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
-//!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`], or
-//!   more if pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of
-//!   a pair.
+//!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
+//!   [`EXPLORED`] for reads that only the queue moves while others follow forecasts, or more if
+//!   pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of a
+//!   pair.
 //! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
 //!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
@@ -234,9 +235,11 @@ impl ControlGroup {
         let rival = rival.filter(|&(_, question)| {
             // A read with a forecast that is not followed has been drawn before.
             let is_drawn = question != Question::Queue && !follows;
-            let one_in = match self.holds(primary, question) || is_drawn {
-                true => SHARE,
-                false => self.explored(primary, &[question]),
+            let one_in = match (self.holds(primary, question) || is_drawn, question) {
+                // Pairs are for the forecasts first, while these are followed.
+                (true, Question::Queue) if follows => EXPLORED,
+                (true, _) => SHARE,
+                (false, _) => self.explored(primary, &[question]),
             };
             self.draw(one_in)
         });

@@ -74,6 +74,7 @@ mod prepare;
 mod queue_models;
 pub mod random;
 mod recording;
+mod settings;
 mod simulated;
 mod spec;
 mod testbed;

@@ -21,6 +21,7 @@ pub use rows::Entry;
 
 use crate::error::SeedsError;
 use crate::phase::Slice;
+use crate::settings::Settings;
 use groups::Group;
 use rows::{About, RawTuning, entries, tuning};
 
@@ -173,23 +174,23 @@ impl Comparison {
     /// # Errors
     /// As [`parse`](Self::parse), or a setting is not TOML.
     pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
-        let mut whole = text.to_owned();
-        settings.iter().for_each(|setting| whole.push_str(&format!("\n# --set '{setting}'")));
-        let text = Text(text);
-        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
-        for setting in settings {
-            let set = DeTable::parse(setting).map_err(|e| {
-                let what = e.message().trim().replace('\n', " ");
-                Error::Scenario(format!("--set '{setting}': {what}; give it a line of TOML"))
-            })?;
-            replace(root.get_mut(), set.into_inner());
-        }
+        let settings = Settings::new(text, settings);
+        let mut root = DeTable::parse(text).map_err(|e| Text(text).error(&e))?;
+        let text = Text(&settings.whole);
+        settings.apply(root.get_mut())?;
         scenario::expand_counts(root.get_mut(), MOST_DRIVES, text)?;
         let mut dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
         let groups = groups::take(root.get_mut());
         // The workload of devices without their own.
         let shared = root.get_mut().remove("workload");
+        if let Some(shared) = &shared
+            && !dependent.is_empty()
+            && dependent.iter().all(|device| device.workload.is_some())
+        {
+            let what = "no `[[device]]` has this `workload`: each has its own";
+            return Err(text.wrong(&shared.span(), what));
+        }
         for device in &mut dependent {
             device.workload = device.workload.take().or_else(|| shared.clone());
         }
@@ -242,7 +243,7 @@ impl Comparison {
         }
         let times = Times(text);
         Ok(Self {
-            text: whole,
+            text: text.0.to_owned(),
             seeds: seeds(raw.seeds, text)?,
             entries: entries(strategies, &About::new(&devices, change.is_some()), text)?,
             correlated_bursts: raw.correlated_bursts,
@@ -334,17 +335,6 @@ impl Comparison {
         let name = entry.kind.predictor().or(model);
         let said = name.and_then(|name| self.inference.get(name)).copied();
         entry.inference.or(said).or(predictor).unwrap_or_default()
-    }
-}
-
-/// Replaces keys of a table; in tables within it the others stay.
-fn replace<'i>(root: &mut DeTable<'i>, set: DeTable<'i>) {
-    for (key, value) in set {
-        let span = value.span();
-        match (root.get_mut(key.get_ref().as_ref()).map(Spanned::get_mut), value.into_inner()) {
-            (Some(DeValue::Table(old)), DeValue::Table(new)) => replace(old, new),
-            (_, value) => _ = root.insert(key, Spanned::new(span, value)),
-        }
     }
 }
 

@@ -65,14 +65,9 @@ pub(crate) struct Args {
     /// A recording that some of the random arrays replay; may be given several times.
     #[arg(long, value_name = "FILE", requires = "random", conflicts_with = "scenario")]
     trace: Vec<PathBuf>,
-    /// The strategies to compare on random arrays; the last is judged against `base`.
-    #[arg(
-        long,
-        value_name = "NAME,NAME…",
-        value_delimiter = ',',
-        requires = "random",
-        conflicts_with = "scenario"
-    )]
+    /// The strategies to compare, instead of the scenario's. On random arrays the last is judged
+    /// against `base`.
+    #[arg(long, value_name = "NAME,NAME…", value_delimiter = ',')]
     strategies: Vec<String>,
     /// A row for random arrays, as an entry of a scenario's `strategies`, after the named ones:
     /// '{ strategy = "trimtab", name = "no margin", tuning = { margin = 0 } }'.
@@ -149,7 +144,7 @@ pub(crate) fn run(args: Args) -> Result<()> {
     if arrays::is_one(path) {
         return arrays::run(&args, path);
     }
-    let mut comparison = Comparison::load_with(path, &args.set)?;
+    let mut comparison = Comparison::load_with(path, &settings(&args))?;
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;
     }
@@ -189,6 +184,21 @@ pub(crate) fn run(args: Args) -> Result<()> {
         out.flush()?;
     }
     Ok(())
+}
+
+/// What replaces keys of the scenario, in order.
+fn settings(args: &Args) -> Vec<String> {
+    let mut settings = args.set.clone();
+    if !args.strategies.is_empty() {
+        let names = args.strategies.iter().map(|name| quoted(name)).collect::<Vec<_>>();
+        settings.push(format!("strategies = [{}]", names.join(", ")));
+    }
+    settings
+}
+
+/// A name as a string of TOML.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.escape_default())
 }
 
 fn threads(args: &Args) -> usize {

@@ -20,6 +20,7 @@ use super::entry::{ArrayEntry, Common};
 use super::faults as array_faults;
 use super::windows::Windows;
 use crate::error::SeedsError;
+use crate::settings::Settings;
 use crate::spec::{check_seeds, faults};
 
 /// A comparison on arrays, parsed and checked.
@@ -106,7 +107,17 @@ impl ArrayComparison {
     /// # Errors
     /// As [`parse`](Self::parse), with the file's name; or it cannot be read.
     pub fn load(path: &Path) -> Result<Self, Error> {
-        scenario::load(path, "a comparison", Self::parse)
+        Self::load_with(path, &[])
+    }
+
+    /// Reads a comparison from a file, with keys replaced as by [`parse_with`](Self::parse_with).
+    ///
+    /// # Errors
+    /// As [`load`](Self::load), or a setting is not TOML.
+    pub fn load_with(path: &Path, settings: &[String]) -> Result<Self, Error> {
+        scenario::load(path, "a comparison", |text, directory| {
+            Self::parse_with(text, directory, settings)
+        })
     }
 
     /// Reads a comparison. Files that it names are looked for in `directory`.
@@ -115,8 +126,18 @@ impl ArrayComparison {
     /// It is not TOML, or a key is unknown, missing or out of range, there is no such array, or a
     /// profile cannot be read.
     pub fn parse(text: &str, directory: &Path) -> Result<Self, Error> {
-        let (whole, text) = (text, Text(text));
-        let mut root = DeTable::parse(text.0).map_err(|e| text.error(&e))?;
+        Self::parse_with(text, directory, &[])
+    }
+
+    /// Reads a comparison some of whose keys are replaced: each setting is a line of TOML.
+    ///
+    /// # Errors
+    /// As [`parse`](Self::parse), or a setting is not TOML.
+    pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
+        let settings = Settings::new(text, settings);
+        let mut root = DeTable::parse(text).map_err(|e| Text(text).error(&e))?;
+        let text = Text(&settings.whole);
+        settings.apply(root.get_mut())?;
         let dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
         let faults_at = faults.iter().flatten().next().map_or(0..0, Spanned::span);
@@ -167,7 +188,7 @@ impl ArrayComparison {
         }
         let buffer = BufferOptions::new(&raw.buffer, &layout, text)?;
         Ok(Self {
-            text: whole.to_owned(),
+            text: text.0.to_owned(),
             seeds: seeds(raw.seeds, text)?,
             strategies: ArrayEntry::parse(
                 strategies,

@@ -7,7 +7,13 @@ use trimtab_io::within;
 
 use crate::error::Error;
 
+/// What a setting beside the file is preceded by.
+const SET: &str = "# --set ";
+
 /// The text of a scenario, which locates errors by line.
+///
+/// What was set beside the file follows it as comments, `# --set 'seeds = [4]'`: an error there is
+/// located by the setting.
 #[derive(Clone, Copy)]
 pub struct Text<'t>(pub &'t str);
 
@@ -16,10 +22,12 @@ impl Text<'_> {
     #[must_use]
     pub fn wrong(self, at: &Range<usize>, what: impl Display) -> Error {
         let before = &self.0.as_bytes()[..at.start.min(self.0.len())];
-        let line = 1 + before.iter().filter(|&&byte| byte == b'\n').count();
+        let number = before.iter().filter(|&&byte| byte == b'\n').count();
+        let set = self.0.split('\n').nth(number).and_then(|line| line.strip_prefix(SET));
+        let line = set.map_or_else(|| format!("line {}", 1 + number), |set| format!("--set {set}"));
         // Names may contain anything.
         let what = what.to_string().replace('\n', " ");
-        Error::Scenario(format!("line {line}: {what}"))
+        Error::Scenario(format!("{line}: {what}"))
     }
 
     /// The TOML reader's error, on one line.

@@ -17,7 +17,6 @@ use trimtab_report::{Align, Facts, Table, bytes, count, machine};
 
 use super::{Args, line, threads};
 use crate::console;
-use crate::exit::BadInput;
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
@@ -41,13 +40,9 @@ pub(super) fn is_one(path: &Path) -> bool {
 }
 
 pub(super) fn run(args: &Args, path: &Path) -> Result<()> {
-    let mut comparison = ArrayComparison::load(path)?;
+    let mut comparison = ArrayComparison::load_with(path, &super::settings(args))?;
     if args.live {
         bail!("{}: arrays are simulated so far; leave out --live", path.display());
-    }
-    if let Some(setting) = args.set.first() {
-        let what = "keys of parity arrays are set in the file";
-        return Err(BadInput(format!("--set '{setting}': {what}")).into());
     }
     if !args.seeds.is_empty() {
         comparison.set_seeds(args.seeds.clone())?;

@@ -123,7 +123,7 @@ fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {
         false => args.strategies.clone(),
     };
     let named = names.iter().filter(|name| *name != "base");
-    let named = named.map(|name| format!("\"{}\"", name.escape_default()));
+    let named = named.map(|name| super::quoted(name));
     let mut rows = vec!["\"base\"".to_owned()];
     rows.extend(named.chain(args.row.iter().cloned()));
     let threads = super::threads(args);

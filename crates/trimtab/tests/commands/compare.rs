@@ -84,6 +84,45 @@ fn every_strategy_has_its_row() {
 }
 
 #[test]
+fn keys_and_strategies_are_replaced() {
+    let array = "strategies = ['ioda']
+reads = 1_000
+warm_up_s = 1
+array = { level = 'raid5', chunk = '64K', members = 4 }
+";
+    let load = "[workload]
+read_share = 0.5
+sizes = [{ bytes = 4096, weight = 1 }]
+offsets = { kind = 'uniform' }
+arrivals = { kind = 'poisson', iops = 500 }
+";
+    for scenario in [scenario(), [array, load, DEVICE].concat()] {
+        let place = Place::new(&scenario);
+        let args = ["--strategies", "ideal,base", "--set", "seeds = [3]", "--json", "-"];
+        let output = place.compare(&args);
+        assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+        let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let rows = told["strategies"].as_array().unwrap();
+        let names: Vec<_> = rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+        assert_eq!((names, &told["seeds"][0]), (vec!["ideal", "base"], &3.into()));
+        let noted = told["scenario"].as_str().unwrap();
+        assert!(noted.ends_with("# --set 'strategies = [\"ideal\", \"base\"]'"), "{noted}");
+
+        for (args, expected) in [
+            (["--set", "nonsense = 3"], "s.toml: --set 'nonsense = 3': unknown field `nonsense`"),
+            (["--set", "workload.read_share = 7"], "--set 'workload.read_share = 7': `read_share`"),
+            (["--set", "seeds"], "--set 'seeds': "),
+            (["--strategies", "bases"], "--set 'strategies = [\"bases\"]': "),
+        ] {
+            let output = place.compare(&args);
+            let said = said(&output);
+            assert_eq!(output.status.code(), Some(2), "{said}");
+            assert!(said.contains(expected) && said.lines().count() == 1, "{said:?}");
+        }
+    }
+}
+
+#[test]
 fn invalid_input_is_reported_in_one_line() {
     let refuses = |scenario: &str, args: &[&str], expected: &str| {
         let place = Place::new(scenario);
@@ -100,6 +139,8 @@ fn invalid_input_is_reported_in_one_line() {
     refuses(&faulty("kind = 'melt'"), &[], "unknown variant `melt`");
     refuses(&faulty("kind = 'stall', at_s = -1, for_s = 1"), &[], "a fault's at_s must be from 0");
     refuses(&faulty("kind = 'power-cut'"), &[], "a comparison has no `power-cut`");
+    let own = DEVICE.replace("fill", "workload = []\nfill");
+    refuses(&[SCENARIO, &own.repeat(2)].concat(), &[], "s.toml: line 6: no `[[device]]` has this");
     refuses(&scenario().replace("phase_two", "phase_too"), &[], "s.toml: line 3: unknown field");
     refuses(&scenario(), &["--report", "s.toml"], "is an input and would be replaced");
     refuses(&scenario(), &["--files", "a,b,c"], "--live");

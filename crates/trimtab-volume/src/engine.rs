@@ -55,15 +55,15 @@ use crate::tasks::{Rebuild, Replace, Tasks};
 use crate::windows::Windows;
 pub(crate) use mailbox::{Fatal, Inbox, Mailbox};
 use mailbox::{Task, Wake};
+use ppl::LogRequest;
 
 /// Numbers of the ring's requests that are no requests to members.
 const TAG_KERNEL: u64 = u64::MAX;
 const TAG_WAKE: u64 = u64::MAX - 1;
 /// Added to the number of a request to a member, for the same to what replaces it.
 const TAG_TWIN: u64 = 1 << 32;
-/// Added to the number of a member: its partial parity log, and flushes behind the stripes of that.
+/// Added to the number of a request of a partial parity log.
 const TAG_LOG: u64 = 1 << 33;
-const TAG_FLUSH: u64 = 1 << 34;
 
 /// An array that is ready to run.
 pub(crate) struct Assembled {
@@ -101,21 +101,44 @@ impl Assembled {
 /// A request to a member.
 struct MemberRequest {
     io: MemberIo,
-    /// None of a request that is complete: a member that is let go of must be closed.
-    device: Option<Arc<MemberDevice>>,
+    own: Recipient,
     /// What replaces the member, if it gets the request too.
-    twin: Option<Arc<MemberDevice>>,
+    twin: Recipient,
     /// How many of them have not answered.
     unanswered: u8,
-    /// Whether they have done it.
-    is_done: bool,
-    is_twin_done: bool,
     sent: Nanos,
     op: Op,
     /// Offset from where data begin.
     offset: u64,
     length: u64,
     flag: Option<FlaggedRead>,
+}
+
+impl MemberRequest {
+    /// Who has answered, by the ring's number of the request.
+    const fn recipient(&mut self, tag: u64) -> &mut Recipient {
+        if tag & TAG_TWIN == 0 { &mut self.own } else { &mut self.twin }
+    }
+}
+
+/// A device that gets a request, and what came of it.
+#[derive(Default)]
+struct Recipient {
+    /// None of a request that is complete: a member that is let go of must be closed.
+    device: Option<Arc<MemberDevice>>,
+    /// It is waited for: it has not answered, and has not been given up.
+    is_awaited: bool,
+    is_done: bool,
+}
+
+impl Recipient {
+    fn of(device: &Arc<MemberDevice>) -> Self {
+        Self { device: Some(Arc::clone(device)), is_awaited: true, is_done: false }
+    }
+
+    fn is(&self, device: &Arc<MemberDevice>) -> bool {
+        self.device.as_ref().is_some_and(|own| Arc::ptr_eq(own, device))
+    }
 }
 
 /// A request of the user.
@@ -147,10 +170,9 @@ pub(crate) struct Engine {
     pub(crate) slots: Vec<Slot>,
     pub(crate) metadata: Metadata,
     pub(crate) logs: Option<Logs>,
-    /// By role: the device that got the last log, and those that are flushed behind it. That does not
-    /// keep open what has been let go of.
+    /// By role: the device that got the last log. That does not keep open what has been let go of.
     logged_on: Vec<Option<Weak<MemberDevice>>>,
-    flushed_for: Vec<Vec<Weak<MemberDevice>>>,
+    log_requests: InFlightTable<LogRequest>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) planner: Planner,
     pub(crate) figures: Figures,
@@ -178,6 +200,8 @@ pub(crate) struct Engine {
     requests: InFlightTable<MemberRequest>,
     /// Requests to files in memory, which are complete at once.
     at_once: VecDeque<Finished>,
+    /// Devices that have failed, and may have requests that are waited for.
+    given_up: VecDeque<Arc<MemberDevice>>,
     timers: BinaryHeap<Reverse<(Nanos, u64)>>,
     timers_of: BTreeMap<u64, PartTimer>,
     next_timer: u64,
@@ -223,7 +247,7 @@ impl Engine {
             metadata,
             logs,
             logged_on: vec![None; layout.members()],
-            flushed_for: vec![Vec::new(); layout.members()],
+            log_requests: InFlightTable::default(),
             shared,
             planner,
             figures: Figures::new(),
@@ -249,6 +273,7 @@ impl Engine {
             failure: None,
             requests: InFlightTable::default(),
             at_once: VecDeque::new(),
+            given_up: VecDeque::new(),
             timers: BinaryHeap::new(),
             timers_of: BTreeMap::new(),
             next_timer: 0,
@@ -340,9 +365,10 @@ impl Engine {
     }
 
     fn answered(&mut self, finished: Finished) -> Result<(), Fatal> {
-        match finished.tag & (TAG_LOG | TAG_FLUSH) {
-            0 => self.member_done(finished),
-            _ => self.log_done(finished),
+        if finished.tag & TAG_LOG == 0 {
+            self.member_done(finished)
+        } else {
+            self.log_done(finished)
         }
     }
 
@@ -350,6 +376,7 @@ impl Engine {
     fn is_idle(&self) -> bool {
         self.planner.is_idle()
             && self.requests.is_empty()
+            && self.log_requests.is_empty()
             && self.logs.as_ref().is_none_or(Logs::is_idle)
             && self.users.is_empty()
             && self.metadata.is_settled()
@@ -359,11 +386,16 @@ impl Engine {
     /// Carries out the planner's actions, and those that they cause.
     fn act(&mut self) -> Result<(), Fatal> {
         self.carry_out()?;
-        while let Some(finished) = self.at_once.pop_front() {
-            self.answered(finished)?;
+        loop {
+            if let Some(finished) = self.at_once.pop_front() {
+                self.answered(finished)?;
+            } else if let Some(device) = self.given_up.pop_front() {
+                self.give_up(&device)?;
+            } else {
+                return Ok(());
+            }
             self.carry_out()?;
         }
-        Ok(())
     }
 
     fn carry_out(&mut self) -> Result<(), Fatal> {

@@ -25,6 +25,13 @@ pub(crate) struct Job {
     pub(crate) sync_first: bool,
 }
 
+impl Job {
+    /// Whether it has something for the device at this place.
+    pub(crate) fn has(&self, place: usize) -> bool {
+        self.superblocks.get(place).is_some_and(Option::is_some)
+    }
+}
+
 /// The metadata of an array.
 #[derive(Debug)]
 pub(crate) struct Metadata {

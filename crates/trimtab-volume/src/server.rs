@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::sync_channel;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use trimtab_md::Uuid;
 use trimtab_serve::{
@@ -26,6 +27,8 @@ use crate::zeroes;
 
 /// The engine answers commands within this, if it is not stuck.
 const PATIENCE: Duration = Duration::from_secs(8);
+/// How long a device that is to be let go of may take to answer.
+const LET_GO_WITHIN: Duration = Duration::from_secs(1);
 
 /// A running array. Dropping it takes everything down, in the order of the fields.
 ///
@@ -212,7 +215,7 @@ impl Server {
                 return Ok(Reply::Stat(Box::new(stat)));
             }
             Command::Fail { member } => self.ask(move |engine| engine.fail_member(&member))?,
-            Command::Remove { member } => self.ask(move |engine| engine.remove_member(&member))?,
+            Command::Remove { member } => self.remove(&member)?,
             Command::Check { repairs } => self.ask(move |engine| engine.begin_check(repairs))?,
             Command::Set { policy } => {
                 let set = || {
@@ -252,6 +255,21 @@ impl Server {
             Command::Stop { .. } => unreachable!("handled by the caller"),
         }
         Ok(Reply::Done)
+    }
+
+    /// Lets go of a device, as soon as it has answered.
+    fn remove(&self, member: &str) -> Result<(), Error> {
+        let begun = Instant::now();
+        loop {
+            let named = member.to_owned();
+            let Some(why) = self.ask(move |engine| engine.remove_member(&named))? else {
+                return Ok(());
+            };
+            if begun.elapsed() > LET_GO_WITHIN {
+                return Err(Error::Failed(why));
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// A device was taken in. With the policy `ioda` it is said if it cannot help.

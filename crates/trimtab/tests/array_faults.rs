@@ -303,3 +303,55 @@ fn reads_go_around_a_member_that_stalls() {
         arrays.bench.done(&["remove", "ill"]);
     }
 }
+
+/// What waits for a member that does not answer goes on as soon as that is failed: reads, writes, and the
+/// metadata and logs before these. Until it has answered it is not let go of.
+#[test]
+fn what_waits_for_a_member_goes_on_when_it_is_failed() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    for (level, consistency, others) in
+        [("5", "bitmap", 2), ("5", "ppl", 2), ("6", "bitmap", 3), ("1", "bitmap", 1)]
+    {
+        let ill = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
+        let files = arrays.files(&["a", "b", "c"][..others], 64);
+        let members = [&files[..], std::slice::from_ref(&ill)].concat();
+        let chunk = if level == "1" { &[][..] } else { &["--chunk", "16K"] };
+        let create = ["create", "some", "--level", level, "--consistency", consistency];
+        let create = [&create[..], &["--assume-clean", "--policy", "plain"], chunk].concat();
+        let device = arrays.done(&create, &members);
+        arrays.bench.done(&["fault", "ill", "stall", "--for", "10m"]);
+        // In each chunk of two stripes, so that the member has data of some, and the parity of some.
+        let blocks = || (0..8).map(|chunk| chunk * (16 << 10) / BLOCK as u64);
+        let disk = open_direct(&device);
+        thread::scope(|scope| {
+            let write = |block| {
+                let disk = &disk;
+                move || write_block(disk, block, block + 1).and_then(|()| disk.sync_all())
+            };
+            let read = |block| {
+                let disk = &disk;
+                move || read_block(disk, block + 4096)
+            };
+            let writers: Vec<_> = blocks().map(|block| scope.spawn(write(block))).collect();
+            let readers: Vec<_> = blocks().map(|block| scope.spawn(read(block))).collect();
+            thread::sleep(Duration::from_millis(500));
+            assert!(writers.iter().any(|writer| !writer.is_finished()), "{consistency}");
+            arrays.done(&["fail", "some", &ill], &[]);
+            writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
+            readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap().unwrap(), 0));
+        });
+        for block in blocks() {
+            assert_eq!(read_block(&disk, block).unwrap(), block + 1, "{consistency}");
+        }
+        drop(disk);
+        let stat = arrays.stat("some");
+        assert_eq!((&stat["reads"]["errors"], &stat["writes"]["errors"]), (&0.into(), &0.into()));
+        let held = arrays.run(&["remove", "some", &ill], &[]);
+        assert_eq!(held.status.code(), Some(1), "{consistency}: {stat}");
+        arrays.bench.done(&["fault", "ill", "clear"]);
+        arrays.done(&["remove", "some", &ill], &[]);
+        arrays.bench.done(&["remove", "ill"]);
+        arrays.done(&["stop", "some"], &[]);
+    }
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}

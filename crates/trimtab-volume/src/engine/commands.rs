@@ -183,21 +183,27 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of a device that has failed, or of a spare.
-    pub(crate) fn remove_member(&mut self, member: &str) -> Result<(), Error> {
+    /// Lets go of a device that has failed, or of a spare. Or says why it cannot be let go of yet: what
+    /// it is still to write could go to another use of it otherwise.
+    pub(crate) fn remove_member(&mut self, member: &str) -> Result<Option<String>, Error> {
         let place = self.place_named(member)?;
         match self.slots[place].state {
             SlotState::Spare => {
                 self.remove_spare(place);
-                Ok(())
-            }
-            SlotState::Failed if self.slots[place].in_flight == 0 => {
-                self.slots[place] = Slot::default();
-                Ok(())
+                Ok(None)
             }
             SlotState::Failed => {
                 let requests = self.slots[place].in_flight;
-                Err(Error::Failed(format!("`{member}` still has {requests} requests in flight")))
+                if requests > 0 {
+                    return Ok(Some(format!("`{member}` still has {requests} requests in flight")));
+                }
+                // Metadata, or a window of stripes.
+                let device = self.slots[place].device.as_ref();
+                if device.is_some_and(|device| Arc::strong_count(device) > 1) {
+                    return Ok(Some(format!("`{member}` has not answered yet")));
+                }
+                self.slots[place] = Slot::default();
+                Ok(None)
             }
             _ => {
                 Err(Error::BadInput(format!("`{member}` is in use: `trimtab array fail` it first")))

@@ -12,7 +12,7 @@ use trimtab_io::{Flags, Nanos, Op, Outcome, Request, monotonic};
 use trimtab_md::DeviceRole;
 use trimtab_uring::{Finished, Io, Watched};
 
-use super::{Engine, Fatal, MemberRequest, SlotState, TAG_TWIN, warn};
+use super::{Engine, Fatal, MemberRequest, Recipient, SlotState, TAG_TWIN, warn};
 use crate::doubt;
 use crate::member::MemberDevice;
 use crate::predictable::FlaggedRead;
@@ -61,11 +61,9 @@ impl Engine {
         let flag = is_flagged.then(|| self.predictable.flag(role, at, request.length)).flatten();
         let number = self.requests.insert(MemberRequest {
             io,
-            device: Some(Arc::clone(&device)),
-            twin: twin.as_ref().map(|twin| Arc::clone(&twin.0)),
+            own: Recipient::of(&device),
+            twin: twin.as_ref().map_or_else(Recipient::default, |twin| Recipient::of(&twin.0)),
             unanswered: 1 + u8::from(twin.is_some()),
-            is_done: false,
-            is_twin_done: false,
             sent: monotonic(),
             op: request.op,
             offset: request.offset,
@@ -152,18 +150,11 @@ impl Engine {
         let refused = refused.filter(|_| finished.outcome.is_ok());
         let is_done = finished.outcome.is_ok() && refused.is_none();
         request.unanswered -= 1;
-        let MemberRequest { io, sent, op, offset, unanswered, .. } = *request;
-        let device = match is_twin {
-            true => {
-                request.is_twin_done = is_done;
-                request.twin.clone()
-            }
-            false => {
-                request.is_done = is_done;
-                request.device.clone()
-            }
-        };
-        let device = device.expect("it has answered");
+        let MemberRequest { io, sent, op, offset, .. } = *request;
+        let recipient = request.recipient(finished.tag);
+        let is_awaited = std::mem::take(&mut recipient.is_awaited);
+        recipient.is_done = is_done && is_awaited;
+        let device = recipient.device.clone().expect("it has answered");
         let place = self.place_of(&device);
         if let Some(place) = place {
             let counted = &mut self.slots[place].counted;
@@ -174,7 +165,7 @@ impl Engine {
         }
         self.count_answered(&device);
         if let Some(mut buffer) = finished.buffer {
-            if op == Op::Read && is_done && self.planner.awaits(io) {
+            if op == Op::Read && is_done && is_awaited && self.planner.awaits(io) {
                 let view = self.planner.part(io.part);
                 let into = self.content.read_into(&view, &io);
                 into.copy_from_slice(buffer.content(into.len()));
@@ -192,19 +183,47 @@ impl Engine {
                 self.twin_failed(place);
             }
         }
-        if unanswered == 0 {
-            let outcome = match refused {
-                Some(expected_wait) => Outcome::Refused { expected_wait },
-                None if self.holds(number) => Outcome::Done,
-                None => Outcome::Error,
-            };
+        if is_awaited {
+            self.end_unless_awaited(number, refused);
+        }
+        if self.requests[number].unanswered == 0 {
             // A slot keeps its last value until it is used again.
             let request = &mut self.requests[number];
-            (request.device, request.twin) = (None, None);
+            (request.own, request.twin) = (Recipient::default(), Recipient::default());
             self.requests.remove(number);
-            self.planner.ended(self.now, io, sent, Some(outcome));
         }
         Ok(())
+    }
+
+    /// Tells the planner how a request has ended, if no device is waited for.
+    fn end_unless_awaited(&mut self, number: u32, refused: Option<Nanos>) {
+        let request = &self.requests[number];
+        if request.own.is_awaited || request.twin.is_awaited {
+            return;
+        }
+        let (io, sent) = (request.io, request.sent);
+        let outcome = match refused {
+            Some(expected_wait) => Outcome::Refused { expected_wait },
+            None if self.holds(number) => Outcome::Done,
+            None => Outcome::Error,
+        };
+        self.planner.ended(self.now, io, sent, Some(outcome));
+    }
+
+    /// Does not wait any more for a device, which has failed. It may answer in seconds, or never: what it
+    /// was asked for has buffers of its own, and nothing is read from it or expected of it.
+    pub(super) fn give_up(&mut self, device: &Arc<MemberDevice>) -> Result<(), Fatal> {
+        self.keeper.give_up(device);
+        let waits = |one: &Recipient| one.is_awaited && one.is(device);
+        let is_its = |request: &MemberRequest| waits(&request.own) || waits(&request.twin);
+        while let Some(number) = self.requests.find(is_its) {
+            let request = &mut self.requests[number];
+            for recipient in [&mut request.own, &mut request.twin] {
+                recipient.is_awaited &= !recipient.is(device);
+            }
+            self.end_unless_awaited(number, None);
+        }
+        self.give_up_logs(device)
     }
 
     /// Writes the zeroes that a device does not make without data: one that was taken in later, say. False
@@ -212,9 +231,10 @@ impl Engine {
     fn write_zeroes(&mut self, tag: u64) -> Result<bool, Fatal> {
         let request = &self.requests[tag as u32];
         let (offset, length) = (request.offset, request.length as u32);
-        let device = if tag & TAG_TWIN == 0 { &request.device } else { &request.twin };
-        let device = device.clone().expect("it has answered");
-        let Some(place) = self.place_of(&device) else { return Ok(false) };
+        let recipient = if tag & TAG_TWIN == 0 { &request.own } else { &request.twin };
+        let device = recipient.device.clone().expect("it has answered");
+        let place = self.place_of(&device).filter(|_| recipient.is_awaited);
+        let Some(place) = place else { return Ok(false) };
         let mut buffer = self.buffers.take(length as usize).map_err(Fatal::Memory)?;
         buffer.content(length as usize).fill(0);
         let offset = self.slots[place].data_offset + offset;
@@ -228,10 +248,10 @@ impl Engine {
     fn holds(&self, number: u32) -> bool {
         let request = &self.requests[number];
         let slot = &self.slots[request.io.member.index()];
-        let is_its = request.device.as_ref().is_some_and(|device| slot.has(device));
-        match &request.twin {
-            _ if is_its || request.op == Op::Read => request.is_done,
-            Some(twin) if slot.has(twin) => request.is_twin_done,
+        let has = |one: &Recipient| one.device.as_ref().is_some_and(|device| slot.has(device));
+        match request.twin.device {
+            _ if has(&request.own) || request.op == Op::Read => request.own.is_done,
+            Some(_) if has(&request.twin) => request.twin.is_done,
             // What is there now has not got to the stripe yet.
             _ => true,
         }
@@ -266,6 +286,7 @@ impl Engine {
         self.planner.lose(Member(role as u8));
         self.slots[role].state = SlotState::Failed;
         self.slots[role].why = Some(why);
+        self.given_up.extend(self.slots[role].device.clone());
         self.tasks.give_up_rebuild(role);
         if self.has_failed() {
             // With the superblocks as they are the array can be assembled again, with what was

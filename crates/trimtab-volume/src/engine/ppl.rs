@@ -7,9 +7,28 @@ use trimtab_io::Op;
 use trimtab_uring::{Finished, Io};
 
 use super::members::at_once;
-use super::{Engine, Fatal, SlotState, TAG_FLUSH, TAG_LOG};
+use super::{Engine, Fatal, SlotState, TAG_LOG};
 use crate::logs::Entry;
 use crate::member::MemberDevice;
+
+/// A request of a member's log.
+pub(super) struct LogRequest {
+    /// The member with the log.
+    member: usize,
+    kind: Kind,
+    /// The device that was asked. That does not keep open what has been let go of.
+    device: Weak<MemberDevice>,
+    /// It is waited for: the device has not been given up.
+    is_awaited: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The log is written.
+    Log,
+    /// A device flushes behind the stripes of the log.
+    Flush,
+}
 
 impl Engine {
     /// A part's strips have been computed. If it changes parity it is logged first.
@@ -65,10 +84,18 @@ impl Engine {
         let mut buffer = self.buffers.take(log.bytes.len()).map_err(Fatal::Memory)?;
         buffer.content(log.bytes.len()).copy_from_slice(&log.bytes);
         let what = Io::WriteThrough { offset: start + log.at, length, buffer };
-        self.log_io(&device, what, TAG_LOG | member as u64)
+        self.log_io(member, Kind::Log, &device, what)
     }
 
-    fn log_io(&mut self, device: &Arc<MemberDevice>, what: Io, tag: u64) -> Result<(), Fatal> {
+    fn log_io(
+        &mut self,
+        member: usize,
+        kind: Kind,
+        device: &Arc<MemberDevice>,
+        what: Io,
+    ) -> Result<(), Fatal> {
+        let request = LogRequest { member, kind, device: Arc::downgrade(device), is_awaited: true };
+        let tag = TAG_LOG | u64::from(self.log_requests.insert(request));
         self.count_sent(device);
         if device.in_memory {
             let finished = at_once(device.file(), what, tag);
@@ -87,31 +114,51 @@ impl Engine {
 
     /// A log has been written, or a flush behind its stripes has been answered.
     pub(super) fn log_done(&mut self, finished: Finished) -> Result<(), Fatal> {
-        let member = (finished.tag & u64::from(u8::MAX)) as usize;
+        let number = finished.tag as u32;
+        let LogRequest { member, kind, is_awaited, .. } = self.log_requests[number];
+        let device = self.log_requests[number].device.upgrade();
+        self.log_requests.remove(number);
         if let Some(buffer) = finished.buffer {
             self.buffers.give(buffer);
         }
-        if finished.tag & TAG_LOG != 0 {
-            let device = self.logged_on[member].as_ref().and_then(Weak::upgrade);
-            device.iter().for_each(|device| self.count_answered(device));
-            if let (Err(errno), Some(device)) = (finished.outcome, device) {
-                let why = format!("its partial parity log cannot be written: {errno}");
-                self.fail_device(&device, why);
-            }
-            return self.may_be_written(member);
-        }
-        debug_assert!(finished.tag & TAG_FLUSH != 0);
-        let number = (finished.tag >> 8) as usize & usize::from(u8::MAX);
-        let device = self.flushed_for[member].get(number).and_then(Weak::upgrade);
         device.iter().for_each(|device| self.count_answered(device));
+        if !is_awaited {
+            return Ok(());
+        }
         if let (Err(errno), Some(device)) = (finished.outcome, device) {
-            // What the next log overwrites may not be there.
-            self.fail_device(&device, format!("it cannot flush behind a log: {errno}"));
+            let why = match kind {
+                Kind::Log => "its partial parity log cannot be written",
+                // What the next log overwrites may not be there.
+                Kind::Flush => "it cannot flush behind a log",
+            };
+            self.fail_device(&device, format!("{why}: {errno}"));
         }
-        if let Some(logs) = &mut self.logs {
-            logs.flushed(member);
+        self.log_goes_on(member, kind)
+    }
+
+    fn log_goes_on(&mut self, member: usize, kind: Kind) -> Result<(), Fatal> {
+        match kind {
+            Kind::Log => self.may_be_written(member),
+            Kind::Flush => {
+                if let Some(logs) = &mut self.logs {
+                    logs.flushed(member);
+                }
+                self.log_next(member)
+            }
         }
-        self.log_next(member)
+    }
+
+    /// Logs do not wait any more for a device, which has failed.
+    pub(super) fn give_up_logs(&mut self, device: &Arc<MemberDevice>) -> Result<(), Fatal> {
+        let device = Arc::downgrade(device);
+        let is_its = |request: &LogRequest| request.is_awaited && request.device.ptr_eq(&device);
+        while let Some(number) = self.log_requests.find(is_its) {
+            let request = &mut self.log_requests[number];
+            request.is_awaited = false;
+            let (member, kind) = (request.member, request.kind);
+            self.log_goes_on(member, kind)?;
+        }
+        Ok(())
     }
 
     /// A part is over: the next log of its member waits for it.
@@ -124,9 +171,8 @@ impl Engine {
         if let Some(logs) = &mut self.logs {
             logs.flushing(member, volatile.len());
         }
-        self.flushed_for[member] = volatile.iter().map(Arc::downgrade).collect();
-        for (number, device) in (0..).zip(volatile) {
-            self.log_io(&device, Io::Flush, TAG_FLUSH | number << 8 | member as u64)?;
+        for device in volatile {
+            self.log_io(member, Kind::Flush, &device, Io::Flush)?;
         }
         self.log_next(member)
     }

@@ -121,6 +121,7 @@ impl Engine {
         warn(format_args!("{} is not used any more: {why}", self.name(place)));
         let slot = &mut self.slots[place];
         (slot.state, slot.why) = (SlotState::Failed, Some(why));
+        self.given_up.extend(slot.device.clone());
         if self.tasks.replace().is_some_and(|replace| replace.place == place) {
             self.tasks.end_replace();
             self.replace_ends = None;

@@ -156,6 +156,13 @@ impl Tasks {
         self.abandon(Work::Rebuild { role });
     }
 
+    /// What the window was for is to be done again.
+    pub(crate) fn abandon_window(&mut self) {
+        if let Some(window) = &mut self.window {
+            window.work = Work::Abandoned;
+        }
+    }
+
     /// What a window was for is given up. If it has begun its stripes stay closed until it ends.
     fn abandon(&mut self, work: Work) {
         if let Some(window) = self.window.as_mut().filter(|window| window.work == work) {

@@ -1,13 +1,14 @@
 //! Work on some stripes of all members at a time, in a thread of its own: resynchronising, rebuilding,
 //! checking, and correcting what cannot be read.
 //!
-//! No write is under way to these stripes meanwhile.
+//! No write is under way to these stripes meanwhile. So a thread that waits for a member that has failed is
+//! left alone ([`Windows::give_up`]): when the member answers it finds that out, and writes nothing.
 
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::thread::JoinHandle;
 
 use trimtab_array::Layout;
@@ -53,28 +54,142 @@ pub(crate) struct WindowDone {
 
 /// The thread. It ends when this is dropped, after what it has been given.
 pub(crate) struct Windows {
-    jobs: Option<Sender<WindowJob>>,
+    mailbox: Mailbox,
+    thread: Worker,
+    /// The last job, with its devices.
+    last: Option<(Arc<Gate>, Vec<Weak<MemberDevice>>)>,
+}
+
+/// A thread with a queue.
+struct Worker {
+    jobs: Option<Sender<(WindowJob, Arc<Gate>)>>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// What the thread and the engine agree on: that nothing is written once a job was given up.
+#[derive(Debug, Default)]
+pub(crate) struct Gate(Mutex<Doing>);
+
+#[derive(Debug, Default)]
+struct Doing {
+    /// The device that is being written to.
+    writes_to: Option<Weak<MemberDevice>>,
+    is_given_up: bool,
+    /// The engine has ended the window: it expects nothing any more.
+    is_ended: bool,
+    /// The thread has ended it.
+    is_done: bool,
+}
+
+/// The job has been given up.
+#[derive(Debug)]
+struct GivenUp;
+
+/// When a job ends that has been given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// What is being written, if anything, is on the device that has failed.
+    Now,
+    /// The thread is writing to another device, or has done everything: it says when.
+    Soon,
+}
+
+impl Gate {
+    fn with<T>(&self, what: impl FnOnce(&mut Doing) -> T) -> T {
+        // Each change is a single one: none is half made.
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn is_given_up(&self) -> bool {
+        self.with(|doing| doing.is_given_up)
+    }
+
+    /// Writes to a device, unless the job has been given up before.
+    fn write<T>(
+        &self,
+        device: &Arc<MemberDevice>,
+        write: impl FnOnce() -> T,
+    ) -> Result<T, GivenUp> {
+        self.with(|doing| {
+            if doing.is_given_up {
+                return Err(GivenUp);
+            }
+            doing.writes_to = Some(Arc::downgrade(device));
+            Ok(())
+        })?;
+        let result = write();
+        self.with(|doing| doing.writes_to = None);
+        Ok(result)
+    }
+
+    /// The thread has ended the job. False if the engine does not expect it any more.
+    fn done(&self) -> bool {
+        self.with(|doing| {
+            doing.is_done = true;
+            !doing.is_ended
+        })
+    }
+
+    /// Gives the job up because this device has failed.
+    fn give_up(&self, device: &Weak<MemberDevice>) -> End {
+        self.with(|doing| {
+            doing.is_given_up = true;
+            let is_harmless = doing.writes_to.as_ref().is_none_or(|one| one.ptr_eq(device));
+            doing.is_ended |= is_harmless && !doing.is_done;
+            if doing.is_ended { End::Now } else { End::Soon }
+        })
+    }
 }
 
 impl Windows {
     pub(crate) fn start(mailbox: Mailbox) -> Result<Self, Error> {
-        let (jobs, queue) = channel();
-        let run = move || work(&queue, &mailbox);
-        let thread = std::thread::Builder::new().name("windows".to_owned()).spawn(run);
-        let thread = thread.map_err(Error::system("start a thread"))?;
-        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+        let thread = Worker::start(mailbox.clone()).map_err(Error::system("start a thread"))?;
+        Ok(Self { mailbox, thread, last: None })
     }
 
-    pub(crate) fn give(&self, job: WindowJob) {
-        if let Some(jobs) = &self.jobs {
+    pub(crate) fn give(&mut self, job: WindowJob) {
+        let gate = Arc::new(Gate::default());
+        let targets = [&job.target, &job.twin].into_iter().flatten().map(|target| &target.1);
+        let devices = job.members.iter().flatten().map(|member| &member.0).chain(targets);
+        self.last = Some((Arc::clone(&gate), devices.map(Arc::downgrade).collect()));
+        if let Some(jobs) = &self.thread.jobs {
             // The thread ends with this only.
-            _ = jobs.send(job);
+            _ = jobs.send((job, gate));
         }
+    }
+
+    /// The last job has ended.
+    pub(crate) fn ended(&mut self) {
+        self.last = None;
+    }
+
+    /// Gives the last job up if it may wait for this device, which has failed.
+    pub(crate) fn give_up(&mut self, device: &Arc<MemberDevice>) -> Option<End> {
+        let device = Arc::downgrade(device);
+        let waits = |devices: &[Weak<MemberDevice>]| devices.iter().any(|one| one.ptr_eq(&device));
+        let (gate, _) = self.last.as_ref().filter(|last| waits(&last.1))?;
+        // Without another thread for the next job it is waited for.
+        let next = Worker::start(self.mailbox.clone()).ok()?;
+        let end = gate.give_up(&device);
+        if end == End::Now {
+            // It is not joined: it may wait for ever.
+            self.thread.thread = None;
+            self.thread = next;
+        }
+        Some(end)
     }
 }
 
-impl Drop for Windows {
+impl Worker {
+    fn start(mailbox: Mailbox) -> io::Result<Self> {
+        let (jobs, queue) = channel();
+        let run = move || work(&queue, &mailbox);
+        let thread = std::thread::Builder::new().name("windows".to_owned()).spawn(run)?;
+        Ok(Self { jobs: Some(jobs), thread: Some(thread) })
+    }
+}
+
+impl Drop for Worker {
     fn drop(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take() {
@@ -83,22 +198,25 @@ impl Drop for Windows {
     }
 }
 
-fn work(queue: &Receiver<WindowJob>, mailbox: &Mailbox) {
-    while let Ok(job) = queue.recv() {
-        let done = run(&job).unwrap_or_else(|error| WindowDone {
+fn work(queue: &Receiver<(WindowJob, Arc<Gate>)>, mailbox: &Mailbox) {
+    while let Ok((job, gate)) = queue.recv() {
+        let done = run(&job, &gate).unwrap_or_else(|error| WindowDone {
             lost: Some(format!("no memory: {error}")),
             ..WindowDone::default()
         });
-        mailbox.post(move |engine| engine.window_done(done));
+        drop(job);
+        if gate.done() {
+            mailbox.post(move |engine| engine.window_done(done));
+        }
     }
 }
 
 /// Carries out a job.
-fn run(job: &WindowJob) -> io::Result<WindowDone> {
+fn run(job: &WindowJob, gate: &Gate) -> io::Result<WindowDone> {
     if let (true, Some(target)) = (job.is_copy, &job.target) {
-        return replace(job, target);
+        return replace(job, gate, target);
     }
-    examine(job).map(|(done, _)| done)
+    examine(job, gate).map(|(done, _)| done)
 }
 
 impl WindowJob {
@@ -114,7 +232,7 @@ impl WindowJob {
 }
 
 /// Copies a member to what replaces it. What cannot be read of it is computed.
-fn replace(job: &WindowJob, target: &Target) -> io::Result<WindowDone> {
+fn replace(job: &WindowJob, gate: &Gate, target: &Target) -> io::Result<WindowDone> {
     let (role, device, data_offset) = target;
     let bytes = job.bytes();
     let mut buffer = DirectBuffer::new(bytes)?;
@@ -122,24 +240,28 @@ fn replace(job: &WindowJob, target: &Target) -> io::Result<WindowDone> {
     if let Some((member, offset)) = &job.members[*role] {
         let strip = buffer.content(bytes);
         if !read(member, offset + job.start(), strip).contains(&true) {
-            done.write(device, strip, data_offset + job.start());
+            done.write(gate, device, strip, data_offset + job.start());
             return Ok(done);
         }
     }
-    let (mut done, mut buffers) = examine(job)?;
-    if done.lost.is_none() {
-        done.write(device, buffers[*role].content(bytes), data_offset + job.start());
+    let (mut done, mut buffers) = examine(job, gate)?;
+    // Not all is read of a job that has been given up.
+    if done.lost.is_none() && !gate.is_given_up() {
+        done.write(gate, device, buffers[*role].content(bytes), data_offset + job.start());
     }
     Ok(done)
 }
 
 /// Reads all members, computes what they must have, and writes what they have not.
-fn examine(job: &WindowJob) -> io::Result<(WindowDone, Vec<DirectBuffer>)> {
+fn examine(job: &WindowJob, gate: &Gate) -> io::Result<(WindowDone, Vec<DirectBuffer>)> {
     let (start, bytes) = (job.start(), job.bytes());
     let mut buffers = Vec::new();
     let mut bad = vec![Vec::new(); job.members.len()];
     for (role, member) in job.members.iter().enumerate() {
         let mut buffer = DirectBuffer::new(bytes)?;
+        if gate.is_given_up() {
+            return Ok((WindowDone::default(), buffers));
+        }
         if let Some((device, data_offset)) = member {
             bad[role] = read(device, data_offset + start, buffer.content(bytes));
         }
@@ -174,9 +296,9 @@ fn examine(job: &WindowJob) -> io::Result<(WindowDone, Vec<DirectBuffer>)> {
         };
         let at = start + range.start as u64;
         if let Some((_, twin, data_offset)) = job.twin.as_ref().filter(|twin| twin.0 == role) {
-            done.write(twin, &strips[role][range.clone()], data_offset + at);
+            done.write(gate, twin, &strips[role][range.clone()], data_offset + at);
         }
-        let is_written = done.write(device, &strips[role][range], data_offset + at);
+        let is_written = done.write(gate, device, &strips[role][range], data_offset + at);
         if is_written && bad[role].contains(&true) {
             done.corrected.push(role);
         }
@@ -186,13 +308,16 @@ fn examine(job: &WindowJob) -> io::Result<(WindowDone, Vec<DirectBuffer>)> {
 }
 
 impl WindowDone {
-    /// Writes, or notes that the device failed.
-    fn write(&mut self, device: &Arc<MemberDevice>, bytes: &[u8], at: u64) -> bool {
-        let result = device.file().write_all_at(bytes, at);
-        if let Err(error) = &result {
-            self.failed.push((Arc::clone(device), format!("a write failed: {error}")));
+    /// Writes, or notes that the device failed. False if it has not been written.
+    fn write(&mut self, gate: &Gate, device: &Arc<MemberDevice>, bytes: &[u8], at: u64) -> bool {
+        match gate.write(device, || device.file().write_all_at(bytes, at)) {
+            Ok(Ok(())) => true,
+            Ok(Err(error)) => {
+                self.failed.push((Arc::clone(device), format!("a write failed: {error}")));
+                false
+            }
+            Err(GivenUp) => false,
         }
-        result.is_ok()
     }
 }
 

@@ -304,8 +304,8 @@ fn reads_go_around_a_member_that_stalls() {
     }
 }
 
-/// What waits for a member that does not answer goes on as soon as that is failed: reads, writes, and the
-/// metadata and logs before these. Until it has answered it is not let go of.
+/// What waits for a member that does not answer goes on as soon as that is failed: reads, writes, the
+/// metadata and logs before these, and a check. Until it has answered it is not let go of.
 #[test]
 fn what_waits_for_a_member_goes_on_when_it_is_failed() {
     let Some(arrays) = Arrays::new(&[]) else { return };
@@ -332,6 +332,8 @@ fn what_waits_for_a_member_goes_on_when_it_is_failed() {
                 let disk = &disk;
                 move || read_block(disk, block + 4096)
             };
+            let check = scope.spawn(|| arrays.run(&["check", "some"], &[]));
+            wait_until("check", || !arrays.stat("some")["check"].is_null());
             let writers: Vec<_> = blocks().map(|block| scope.spawn(write(block))).collect();
             let readers: Vec<_> = blocks().map(|block| scope.spawn(read(block))).collect();
             thread::sleep(Duration::from_millis(500));
@@ -339,6 +341,7 @@ fn what_waits_for_a_member_goes_on_when_it_is_failed() {
             arrays.done(&["fail", "some", &ill], &[]);
             writers.into_iter().for_each(|writer| writer.join().unwrap().unwrap());
             readers.into_iter().for_each(|reader| assert_eq!(reader.join().unwrap().unwrap(), 0));
+            assert!(check.join().unwrap().status.success());
         });
         for block in blocks() {
             assert_eq!(read_block(&disk, block).unwrap(), block + 1, "{consistency}");

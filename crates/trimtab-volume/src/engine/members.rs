@@ -16,6 +16,7 @@ use super::{Engine, Fatal, MemberRequest, Recipient, SlotState, TAG_TWIN, warn};
 use crate::doubt;
 use crate::member::MemberDevice;
 use crate::predictable::FlaggedRead;
+use crate::windows::{End, WindowDone};
 
 /// A member of which this many reads were corrected by writing within [`CORRECTIONS_WITHIN`] fails.
 const MOST_CORRECTIONS: usize = 20;
@@ -223,7 +224,13 @@ impl Engine {
             }
             self.end_unless_awaited(number, None);
         }
-        self.give_up_logs(device)
+        self.give_up_logs(device)?;
+        let Some(end) = self.windows.give_up(device) else { return Ok(()) };
+        self.tasks.abandon_window();
+        match end {
+            End::Now => self.window_done(WindowDone::default()),
+            End::Soon => Ok(()),
+        }
     }
 
     /// Writes the zeroes that a device does not make without data: one that was taken in later, say. False

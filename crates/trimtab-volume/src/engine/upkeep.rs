@@ -172,6 +172,7 @@ impl Engine {
     /// A window's work has been done.
     pub(crate) fn window_done(&mut self, done: WindowDone) -> Result<(), Fatal> {
         let WindowDone { mismatches, corrected, failed, lost } = done;
+        self.windows.ended();
         for role in corrected {
             warn(format_args!("{}: what could not be read was written again", self.name(role)));
             self.metadata.corrected(role);

@@ -115,6 +115,10 @@ struct MemberRequest {
 }
 
 impl MemberRequest {
+    const fn is_awaited(&self) -> bool {
+        self.own.is_awaited || self.twin.is_awaited
+    }
+
     /// Who has answered, by the ring's number of the request.
     const fn recipient(&mut self, tag: u64) -> &mut Recipient {
         if tag & TAG_TWIN == 0 { &mut self.own } else { &mut self.twin }
@@ -173,6 +177,8 @@ pub(crate) struct Engine {
     /// By role: the device that got the last log. That does not keep open what has been let go of.
     logged_on: Vec<Option<Weak<MemberDevice>>>,
     log_requests: InFlightTable<LogRequest>,
+    /// Members whose logs wait for the superblocks, and with what they go on.
+    logs_waiting: VecDeque<(usize, ppl::Kind)>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) planner: Planner,
     pub(crate) figures: Figures,
@@ -248,6 +254,7 @@ impl Engine {
             logs,
             logged_on: vec![None; layout.members()],
             log_requests: InFlightTable::default(),
+            logs_waiting: VecDeque::new(),
             shared,
             planner,
             figures: Figures::new(),
@@ -372,11 +379,12 @@ impl Engine {
         }
     }
 
-    /// Whether nothing is in flight and nothing has to be written.
+    /// Whether nothing is in flight and nothing has to be written. What has been given up does not
+    /// count.
     fn is_idle(&self) -> bool {
         self.planner.is_idle()
-            && self.requests.is_empty()
-            && self.log_requests.is_empty()
+            && self.requests.find(MemberRequest::is_awaited).is_none()
+            && !self.logs_are_awaited()
             && self.logs.as_ref().is_none_or(Logs::is_idle)
             && self.users.is_empty()
             && self.metadata.is_settled()

@@ -52,7 +52,7 @@ impl Keeper {
         Ok(Self { messages, thread: Some(thread) })
     }
 
-    /// Has metadata written. What was given before must have been.
+    /// Has metadata written. The job before it must be over.
     pub(crate) fn give(&self, job: KeeperJob) {
         // The thread ends with this only.
         _ = self.messages.send(Message::Job(job));
@@ -176,13 +176,14 @@ impl Work {
         match place {
             // Its thread ends with the sender only.
             Some(place) => _ = self.writers[place].steps.send(step),
+            // Without a thread of its own it holds up all.
             None => _ = self.outbox.send(Message::Answer(device, step())),
         }
     }
 
     fn answered(&mut self, device: &Weak<MemberDevice>, result: Result<(), String>) {
         let Some(running) = &mut self.running else { return };
-        if !running.ends_for(device) {
+        if !running.stop_awaiting(device) {
             return;
         }
         if let Err(why) = result {
@@ -195,7 +196,7 @@ impl Work {
         // Its thread ends when it has answered.
         self.writers.retain(|writer| !writer.device.ptr_eq(device));
         let Some(running) = &mut self.running else { return };
-        running.is_unflushed |= running.ends_for(device) && running.is_flushing;
+        running.is_unflushed |= running.stop_awaiting(device) && running.is_flushing;
         let is_its = |one: &Arc<MemberDevice>| std::ptr::eq(Arc::as_ptr(one), device.as_ptr());
         for place in &mut running.devices {
             place.take_if(|one| is_its(one));
@@ -224,7 +225,7 @@ impl Work {
 
 impl Running {
     /// A device is not waited for any more. False if it was not.
-    fn ends_for(&mut self, device: &Weak<MemberDevice>) -> bool {
+    fn stop_awaiting(&mut self, device: &Weak<MemberDevice>) -> bool {
         let place = self.awaited.iter().position(|one| one.ptr_eq(device));
         place.map(|place| self.awaited.swap_remove(place)).is_some()
     }
@@ -233,7 +234,8 @@ impl Running {
 /// What became of a job.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
-    /// Members that failed, with the reason. The others have what was to be written ...
+    /// Members that failed, with the reason. The others, but for those that were given up, have what was
+    /// to be written ...
     pub(crate) failed: Vec<(Arc<MemberDevice>, String)>,
     /// ... unless data could not be brought to stable storage before: then nothing was written.
     pub(crate) is_nothing: bool,

@@ -49,6 +49,9 @@ pub(crate) struct Metadata {
     superblocks_changed: bool,
     sync_first: bool,
     is_busy: bool,
+    /// Ranges whose bits were cleared since the last job, and those of that job while it runs.
+    settled: Vec<Range<u64>>,
+    settling: Vec<Range<u64>>,
 }
 
 impl Metadata {
@@ -66,6 +69,8 @@ impl Metadata {
             superblocks_changed: false,
             sync_first: false,
             is_busy: false,
+            settled: Vec::new(),
+            settling: Vec::new(),
         }
     }
 
@@ -146,7 +151,8 @@ impl Metadata {
     /// The members have the same in a range again, and nothing is written there.
     pub(crate) fn settle(&mut self, range: Range<u64>) {
         let Some(bitmap) = &mut self.bitmap else { return };
-        if bitmap.clear(range).is_some() {
+        if bitmap.clear(range.clone()).is_some() {
+            self.settled.push(range);
             bitmap.set_events_cleared(self.events);
             self.changed.0 += 1;
             self.sync_first = true;
@@ -281,6 +287,7 @@ impl Metadata {
             return None;
         }
         self.is_busy = true;
+        self.settling = std::mem::take(&mut self.settled);
         let all = std::mem::take(&mut self.superblocks_changed);
         if all {
             for superblock in self.superblocks.iter_mut().flatten() {
@@ -301,16 +308,23 @@ impl Metadata {
     }
 
     /// A job has been carried out.
-    pub(crate) const fn written(&mut self, version: Version) {
+    pub(crate) fn written(&mut self, version: Version) {
         self.written = version;
+        self.settling.clear();
         self.is_busy = false;
     }
 
-    /// A job, of superblocks too if `all`, could not even begin: it has to be done again.
-    pub(crate) const fn not_written(&mut self, all: bool) {
+    /// A job, of superblocks too if `all`, could not even begin: it has to be done again. Returns the
+    /// ranges whose bits are set again: a member may not have on stable storage what was written there.
+    pub(crate) fn not_written(&mut self, all: bool) -> Vec<Range<u64>> {
         self.sync_first = true;
         self.superblocks_changed |= all;
         self.is_busy = false;
+        let ranges = std::mem::take(&mut self.settling);
+        if let Some(bitmap) = &mut self.bitmap {
+            ranges.iter().for_each(|range| _ = bitmap.mark(range.clone()));
+        }
+        ranges
     }
 
     /// Whether nothing has to be written.

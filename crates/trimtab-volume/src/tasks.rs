@@ -158,8 +158,9 @@ impl Tasks {
 
     /// What the window was for is to be done again.
     pub(crate) fn abandon_window(&mut self) {
-        if let Some(window) = &mut self.window {
-            window.work = Work::Abandoned;
+        let Some(window) = &mut self.window else { return };
+        if std::mem::replace(&mut window.work, Work::Abandoned) == Work::Correct {
+            self.corrections.insert(window.stripes.start);
         }
     }
 

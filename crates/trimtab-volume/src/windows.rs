@@ -15,7 +15,7 @@ use trimtab_array::Layout;
 use trimtab_block::DirectBuffer;
 use trimtab_serve::Error;
 
-use crate::engine::Mailbox;
+use crate::engine::{Mailbox, warn};
 use crate::examine::{Examine, PAGE};
 use crate::member::MemberDevice;
 
@@ -76,9 +76,9 @@ struct Doing {
     writes_to: Option<Weak<MemberDevice>>,
     is_given_up: bool,
     /// The engine has ended the window: it expects nothing any more.
-    is_ended: bool,
+    engine_left: bool,
     /// The thread has ended it.
-    is_done: bool,
+    thread_done: bool,
 }
 
 /// The job has been given up.
@@ -125,8 +125,8 @@ impl Gate {
     /// The thread has ended the job. False if the engine does not expect it any more.
     fn done(&self) -> bool {
         self.with(|doing| {
-            doing.is_done = true;
-            !doing.is_ended
+            doing.thread_done = true;
+            !doing.engine_left
         })
     }
 
@@ -135,8 +135,8 @@ impl Gate {
         self.with(|doing| {
             doing.is_given_up = true;
             let is_harmless = doing.writes_to.as_ref().is_none_or(|one| one.ptr_eq(device));
-            doing.is_ended |= is_harmless && !doing.is_done;
-            if doing.is_ended { End::Now } else { End::Soon }
+            doing.engine_left |= is_harmless && !doing.thread_done;
+            if doing.engine_left { End::Now } else { End::Soon }
         })
     }
 }
@@ -169,7 +169,13 @@ impl Windows {
         let waits = |devices: &[Weak<MemberDevice>]| devices.iter().any(|one| one.ptr_eq(&device));
         let (gate, _) = self.last.as_ref().filter(|last| waits(&last.1))?;
         // Without another thread for the next job it is waited for.
-        let next = Worker::start(self.mailbox.clone()).ok()?;
+        let next = match Worker::start(self.mailbox.clone()) {
+            Ok(next) => next,
+            Err(error) => {
+                warn(format_args!("no thread can be started: work waits for a member: {error}"));
+                return None;
+            }
+        };
         let end = gate.give_up(&device);
         if end == End::Now {
             // It is not joined: it may wait for ever.
@@ -239,7 +245,7 @@ fn replace(job: &WindowJob, gate: &Gate, target: &Target) -> io::Result<WindowDo
     let mut done = WindowDone::default();
     if let Some((member, offset)) = &job.members[*role] {
         let strip = buffer.content(bytes);
-        if !read(member, offset + job.start(), strip).contains(&true) {
+        if !read(gate, member, offset + job.start(), strip).contains(&true) {
             done.write(gate, device, strip, data_offset + job.start());
             return Ok(done);
         }
@@ -259,13 +265,13 @@ fn examine(job: &WindowJob, gate: &Gate) -> io::Result<(WindowDone, Vec<DirectBu
     let mut bad = vec![Vec::new(); job.members.len()];
     for (role, member) in job.members.iter().enumerate() {
         let mut buffer = DirectBuffer::new(bytes)?;
+        if let Some((device, data_offset)) = member {
+            bad[role] = read(gate, device, data_offset + start, buffer.content(bytes));
+        }
+        buffers.push(buffer);
         if gate.is_given_up() {
             return Ok((WindowDone::default(), buffers));
         }
-        if let Some((device, data_offset)) = member {
-            bad[role] = read(device, data_offset + start, buffer.content(bytes));
-        }
-        buffers.push(buffer);
     }
     let mut strips: Vec<&mut [u8]> =
         buffers.iter_mut().map(|buffer| buffer.content(bytes)).collect();
@@ -322,13 +328,13 @@ impl WindowDone {
 }
 
 /// Reads, page by page where that fails: returns which pages cannot be read.
-fn read(device: &MemberDevice, at: u64, into: &mut [u8]) -> Vec<bool> {
+fn read(gate: &Gate, device: &MemberDevice, at: u64, into: &mut [u8]) -> Vec<bool> {
     if device.file().read_exact_at(into, at).is_ok() {
         return Vec::new();
     }
     let pages = into.chunks_mut(PAGE).enumerate();
     let fails = |(page, into): (usize, &mut [u8])| {
-        device.file().read_exact_at(into, at + (page * PAGE) as u64).is_err()
+        gate.is_given_up() || device.file().read_exact_at(into, at + (page * PAGE) as u64).is_err()
     };
     pages.map(fails).collect()
 }

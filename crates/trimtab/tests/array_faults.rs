@@ -351,10 +351,49 @@ fn what_waits_for_a_member_goes_on_when_it_is_failed() {
         assert_eq!((&stat["reads"]["errors"], &stat["writes"]["errors"]), (&0.into(), &0.into()));
         let held = arrays.run(&["remove", "some", &ill], &[]);
         assert_eq!(held.status.code(), Some(1), "{consistency}: {stat}");
-        arrays.bench.done(&["fault", "ill", "clear"]);
-        arrays.done(&["remove", "some", &ill], &[]);
-        arrays.bench.done(&["remove", "ill"]);
-        arrays.done(&["stop", "some"], &[]);
+        if level == "6" {
+            // Nor does the end of the array wait for it.
+            arrays.done(&["stop", "some"], &[]);
+            arrays.bench.done(&["fault", "ill", "clear"]);
+        } else {
+            arrays.bench.done(&["fault", "ill", "clear"]);
+            arrays.done(&["remove", "some", &ill], &[]);
+            arrays.done(&["stop", "some"], &[]);
+        }
+        wait_until("the drive is free", || {
+            let removed = arrays.bench.trimtab(&["drive", "remove", "ill"]).output();
+            removed.unwrap().status.success()
+        });
     }
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+/// Metadata are written to spares too: one that does not answer holds up what waits for them, until it
+/// is removed.
+#[test]
+fn what_waits_for_a_spare_goes_on_when_it_is_removed() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let ill = arrays.bench.create("ill", &["--size", "64M", "--lead", "0us"]);
+    let files = arrays.files(&["a", "b"], 64);
+    let device = arrays.done(&["create", "some", "--level", "1", "--assume-clean"], &files);
+    arrays.done(&["add", "some", &ill], &[]);
+    wait_until("the spare", || arrays.stat("some")["others"][0]["state"] == "spare");
+    // Until its superblock has been written.
+    thread::sleep(Duration::from_millis(500));
+    arrays.bench.done(&["fault", "ill", "stall", "--for", "10m"]);
+    let disk = open_direct(&device);
+    thread::scope(|scope| {
+        let writer = scope.spawn(|| write_block(&disk, 0, 1));
+        thread::sleep(Duration::from_millis(500));
+        assert!(!writer.is_finished());
+        arrays.fails(&["remove", "some", &ill], &[], 1, "is held by work that has not ended");
+        writer.join().unwrap().unwrap();
+    });
+    drop(disk);
+    arrays.bench.done(&["fault", "ill", "clear"]);
+    arrays.done(&["remove", "some", &ill], &[]);
+    assert!(arrays.stat("some")["others"].as_array().unwrap().is_empty());
+    arrays.bench.done(&["remove", "ill"]);
+    arrays.done(&["stop", "some"], &[]);
     assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
 }

@@ -12,6 +12,7 @@ use array_bench::{
 };
 use emulated::wait_until;
 use trimtab_io::SplitMix64;
+use trimtab_testdisk as testdisk;
 
 /// The bytes per second with which members of 64 MiB are replaced in some seconds.
 const SLOWLY: &str = "20M";
@@ -158,6 +159,33 @@ fn whichever_of_the_two_fails_the_other_one_goes_on() {
         arrays.check("two");
         arrays.done(&["stop", "two"], &[]);
         arrays.bench.done(&["remove", "ill"]);
+    }
+}
+
+/// What is discarded while a member is replaced is so on what replaces it too.
+#[test]
+fn discards_reach_what_replaces_a_member() {
+    let Some(arrays) = Arrays::new(&["blkdiscard"]) else { return };
+    for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
+        let files = arrays.files(&["a", "b", "c", "d"][..members], 64);
+        let new = arrays.files(&["new"], 64).remove(0);
+        let create = ["create", "old", "--level", level, "--assume-clean", "--rate", SLOWLY];
+        let device = arrays.done(&create, &files);
+        arrays.verify(&device, 1);
+        arrays.done(&["replace", "old", "0", &new], &[]);
+        let replaced = || arrays.stat("old")["members"][0]["replacement"]["done"].as_u64();
+        wait_until("some stripes", || replaced() > Some(16 << 20));
+        let range = ["--offset", "4194304", "--length", "8388608"];
+        testdisk::run("blkdiscard", &[&range, &[device.as_str()][..]].concat());
+        assert!(replaced().is_some(), "it goes on");
+        arrays.wait_for_member("old", 0, &new);
+        let disk = open_direct(&device);
+        for block in (4 << 20..12 << 20).step_by(BLOCK).map(|at| at / BLOCK as u64) {
+            assert_eq!(read_block(&disk, block).unwrap(), 0, "level {level}, block {block}");
+        }
+        drop(disk);
+        arrays.check("old");
+        arrays.done(&["stop", "old"], &[]);
     }
 }
 

@@ -167,6 +167,10 @@ impl Engine {
     /// A member is to be used no more.
     pub(crate) fn fail_member(&mut self, member: &str) -> Result<(), Error> {
         let role = self.place_named(member)?;
+        if self.slots[role].state == SlotState::Leaving {
+            self.fail_leaving(role);
+            return Ok(());
+        }
         if !self.slots[role].state.is_used() {
             return Err(Error::BadInput(format!("`{member}` is not in use")));
         }
@@ -183,15 +187,14 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of a device that has failed, or of a spare. Or says why it cannot be let go of yet: what
-    /// it is still to write could go to another use of it otherwise.
+    /// Lets go of a device that has failed, or of a spare. Or returns why it cannot be let go of yet: a
+    /// late write would reach whatever the device is used for next.
     pub(crate) fn remove_member(&mut self, member: &str) -> Result<Option<String>, Error> {
         let place = self.place_named(member)?;
+        if self.slots[place].state == SlotState::Spare {
+            self.retire_spare(place);
+        }
         match self.slots[place].state {
-            SlotState::Spare => {
-                self.remove_spare(place);
-                Ok(None)
-            }
             SlotState::Failed => {
                 let requests = self.slots[place].in_flight;
                 if requests > 0 {
@@ -200,7 +203,7 @@ impl Engine {
                 // Metadata, or a window of stripes.
                 let device = self.slots[place].device.as_ref();
                 if device.is_some_and(|device| Arc::strong_count(device) > 1) {
-                    return Ok(Some(format!("`{member}` has not answered yet")));
+                    return Ok(Some(format!("`{member}` is held by work that has not ended")));
                 }
                 self.slots[place] = Slot::default();
                 Ok(None)

@@ -199,7 +199,7 @@ impl Engine {
     /// Tells the planner how a request has ended, if no device is waited for.
     fn end_unless_awaited(&mut self, number: u32, refused: Option<Nanos>) {
         let request = &self.requests[number];
-        if request.own.is_awaited || request.twin.is_awaited {
+        if request.is_awaited() {
             return;
         }
         let (io, sent) = (request.io, request.sent);
@@ -223,6 +223,7 @@ impl Engine {
                 recipient.is_awaited &= !recipient.is(device);
             }
             self.end_unless_awaited(number, None);
+            self.carry_out()?;
         }
         self.give_up_logs(device)?;
         let Some(end) = self.windows.give_up(device) else { return Ok(()) };

@@ -23,7 +23,7 @@ pub(super) struct LogRequest {
 }
 
 #[derive(Clone, Copy)]
-enum Kind {
+pub(super) enum Kind {
     /// The log is written.
     Log,
     /// A device flushes behind the stripes of the log.
@@ -78,7 +78,7 @@ impl Engine {
         let area = self.metadata.superblock(member).and_then(trimtab_md::Superblock::ppl_at);
         let (Some(device), Some((start, _))) = (device, area) else {
             // Its parity is not written either.
-            return self.may_be_written(member);
+            return self.log_goes_on(member, Kind::Log);
         };
         let length = log.bytes.len() as u32;
         let mut buffer = self.buffers.take(log.bytes.len()).map_err(Fatal::Memory)?;
@@ -136,7 +136,14 @@ impl Engine {
         self.log_goes_on(member, kind)
     }
 
+    /// What a log's request was for goes on: but not before the superblocks say that a member failed. Data
+    /// would be written without the log, or the log be overwritten, and after a crash that member
+    /// would be taken for a current one.
     fn log_goes_on(&mut self, member: usize, kind: Kind) -> Result<(), Fatal> {
+        if self.failure.is_some() {
+            self.logs_waiting.push_back((member, kind));
+            return Ok(());
+        }
         match kind {
             Kind::Log => self.may_be_written(member),
             Kind::Flush => {
@@ -148,6 +155,22 @@ impl Engine {
         }
     }
 
+    /// Goes on with logs that waited for the superblocks.
+    pub(super) fn logs_go_on(&mut self) -> Result<(), Fatal> {
+        while self.failure.is_none()
+            && let Some((member, kind)) = self.logs_waiting.pop_front()
+        {
+            self.log_goes_on(member, kind)?;
+            self.carry_out()?;
+        }
+        Ok(())
+    }
+
+    /// Whether a request of a log is waited for.
+    pub(super) fn logs_are_awaited(&self) -> bool {
+        self.log_requests.find(|request| request.is_awaited).is_some()
+    }
+
     /// Logs do not wait any more for a device, which has failed.
     pub(super) fn give_up_logs(&mut self, device: &Arc<MemberDevice>) -> Result<(), Fatal> {
         let device = Arc::downgrade(device);
@@ -157,6 +180,7 @@ impl Engine {
             request.is_awaited = false;
             let (member, kind) = (request.member, request.kind);
             self.log_goes_on(member, kind)?;
+            self.carry_out()?;
         }
         Ok(())
     }

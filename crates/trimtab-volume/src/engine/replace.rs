@@ -96,8 +96,8 @@ impl Engine {
     ) -> Option<(Arc<MemberDevice>, u64)> {
         let replace = self.tasks.replace().filter(|replace| replace.role == role)?;
         let is_meant = match request.op {
-            Op::Read | Op::Discard => false,
-            Op::Write => self.layout.stripe_at(request.offset).0 < replace.next,
+            Op::Read => false,
+            Op::Write | Op::Discard => self.layout.stripe_at(request.offset).0 < replace.next,
             Op::Flush => true,
         };
         let slot = &self.slots[replace.place];
@@ -129,6 +129,13 @@ impl Engine {
         if !self.has_failed() {
             self.failure = Some(self.metadata.forget(place, DeviceRole::Faulty));
         }
+    }
+
+    /// A device that was replaced is not waited for any more.
+    pub(super) fn fail_leaving(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
+        (slot.state, slot.why) = (SlotState::Failed, Some("by command".to_owned()));
+        self.given_up.extend(slot.device.clone());
     }
 
     /// Lets go of a device that was replaced, when nothing is in flight to it.

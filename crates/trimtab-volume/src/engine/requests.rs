@@ -59,6 +59,10 @@ impl Engine {
         if self.redundancy() == 0 {
             return true;
         }
+        // After a crash the superblocks must tell which members have what is written from now on.
+        if self.failure.is_some() {
+            return false;
+        }
         let chunk = self.layout.chunk();
         let range = stripes.start * chunk..stripes.end * chunk;
         self.shared.regions().mark(&range);

@@ -27,9 +27,11 @@ impl Engine {
         Ok(())
     }
 
-    /// Lets go of a spare.
-    pub(super) fn remove_spare(&mut self, place: usize) {
-        self.slots[place] = Slot::default();
+    /// A spare is to be let go of: it is used no more.
+    pub(super) fn retire_spare(&mut self, place: usize) {
+        let slot = &mut self.slots[place];
+        (slot.state, slot.why) = (SlotState::Failed, Some("removed".to_owned()));
+        self.given_up.extend(slot.device.clone());
         _ = self.metadata.forget(place, DeviceRole::Spare);
     }
 

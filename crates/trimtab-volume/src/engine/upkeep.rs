@@ -34,6 +34,7 @@ impl Engine {
             self.round(false);
         }
         self.answer_held();
+        self.logs_go_on()?;
         self.begin_waiting()?;
         if self.slots.len() > self.layout.members() {
             self.take_spare();
@@ -93,7 +94,9 @@ impl Engine {
         written: Written,
     ) -> Result<(), Fatal> {
         if written.is_nothing {
-            self.metadata.not_written(all);
+            let ranges = self.metadata.not_written(all);
+            let mut regions = self.shared.regions();
+            ranges.iter().for_each(|range| regions.mark(range));
         } else {
             self.metadata.written(version);
         }

@@ -201,7 +201,7 @@ pub(crate) struct Engine {
     /// Writes that wait for metadata or a window, in order.
     waiting: VecDeque<u32>,
     held: VecDeque<Held>,
-    /// A failure that the superblocks do not have yet.
+    /// A failure that the superblocks do not have yet, or a replacement that is the member now.
     failure: Option<Version>,
     requests: InFlightTable<MemberRequest>,
     /// Requests to files in memory, which are complete at once.

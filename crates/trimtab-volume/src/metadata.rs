@@ -321,10 +321,22 @@ impl Metadata {
         self.superblocks_changed |= all;
         self.is_busy = false;
         let ranges = std::mem::take(&mut self.settling);
+        self.mark_again(&ranges);
+        ranges
+    }
+
+    /// A member has failed. Returns the ranges whose bits are set again that no job has cleared yet: the
+    /// flush before that comes too late for this member.
+    pub(crate) fn unsettle(&mut self) -> Vec<Range<u64>> {
+        let ranges = std::mem::take(&mut self.settled);
+        self.mark_again(&ranges);
+        ranges
+    }
+
+    fn mark_again(&mut self, ranges: &[Range<u64>]) {
         if let Some(bitmap) = &mut self.bitmap {
             ranges.iter().for_each(|range| _ = bitmap.mark(range.clone()));
         }
-        ranges
     }
 
     /// Whether nothing has to be written.

@@ -1,6 +1,7 @@
 //! Requests to members, and members that fail.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::sync::Arc;
 
@@ -203,12 +204,16 @@ impl Engine {
             return;
         }
         let (io, sent) = (request.io, request.sent);
+        let slot = &self.slots[io.member.index()];
+        let is_replaced = !request.own.device.as_ref().is_some_and(|device| slot.has(device));
         let outcome = match refused {
-            Some(expected_wait) => Outcome::Refused { expected_wait },
-            None if self.holds(number) => Outcome::Done,
-            None => Outcome::Error,
+            Some(expected_wait) => Some(Outcome::Refused { expected_wait }),
+            None if self.holds(number) => Some(Outcome::Done),
+            // What the member is now has the data: it is asked again.
+            None if is_replaced && request.op == Op::Read => None,
+            None => Some(Outcome::Error),
         };
-        self.planner.ended(self.now, io, sent, Some(outcome));
+        self.planner.ended(self.now, io, sent, outcome);
     }
 
     /// Does not wait any more for a device, which has failed. It may answer in seconds, or never: what it
@@ -305,12 +310,20 @@ impl Engine {
             return;
         }
         if self.redundancy() > 0 {
+            let ranges = self.metadata.unsettle();
+            self.mark(&ranges);
             self.failure = Some(self.metadata.forget(role, DeviceRole::Faulty));
         }
         if state == SlotState::Active {
             self.lost_unsynced(role);
         }
         self.replacement_takes_over(role);
+    }
+
+    /// Bits of these ranges are set again.
+    pub(super) fn mark(&self, ranges: &[Range<u64>]) {
+        let mut regions = self.shared.regions();
+        ranges.iter().for_each(|range| regions.mark(range));
     }
 
     /// Of a member that is lost it may be wrong what is computed where the members may differ.

@@ -192,8 +192,13 @@ impl Engine {
         let devices = self.members().iter().filter(|slot| slot.state.is_used());
         let devices = devices.filter_map(|slot| slot.device.clone());
         let volatile: Vec<_> = devices.filter(|device| device.is_volatile).collect();
+        // Without flushes the next log would replace this one at once (`log_goes_on`).
+        let waits = volatile.is_empty() && self.failure.is_some();
         if let Some(logs) = &mut self.logs {
-            logs.flushing(member, volatile.len());
+            logs.flushing(member, volatile.len().max(usize::from(waits)));
+        }
+        if waits {
+            self.logs_waiting.push_back((member, Kind::Flush));
         }
         for device in volatile {
             self.log_io(member, Kind::Flush, &device, Io::Flush)?;

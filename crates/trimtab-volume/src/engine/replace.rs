@@ -17,6 +17,7 @@ use trimtab_serve::Error;
 use super::upkeep::is_noted;
 use super::{Engine, warn};
 use crate::member::MemberDevice;
+use crate::metadata::Version;
 use crate::slots::{Slot, SlotState};
 use crate::tasks::{Rebuild, Replace};
 
@@ -179,7 +180,10 @@ impl Engine {
             return;
         }
         let (before, after) = (self.name(role), self.name(place));
-        self.swap(role, place, SlotState::Active, SlotState::Leaving);
+        let version = self.swap(role, place, SlotState::Active, SlotState::Leaving);
+        // Until they do so, a crash makes the old device the member again: nothing may be on the new one
+        // only.
+        self.failure = Some(version);
         warn(format_args!("{before} has been replaced by {after}"));
         self.release(place);
     }
@@ -195,7 +199,7 @@ impl Engine {
             return;
         }
         let why = self.slots[role].why.take();
-        self.swap(role, place, SlotState::Rebuilding, SlotState::Failed);
+        _ = self.swap(role, place, SlotState::Rebuilding, SlotState::Failed);
         self.slots[place].why = why;
         self.begin_rebuild(Rebuild { role, next, by_bitmap: false });
         if next == self.layout.stripes() {
@@ -203,12 +207,12 @@ impl Engine {
         }
     }
 
-    /// A member and what replaces it change their places.
-    fn swap(&mut self, role: usize, place: usize, new: SlotState, old: SlotState) {
+    /// A member and what replaces it change their places: when the superblocks say so.
+    fn swap(&mut self, role: usize, place: usize, new: SlotState, old: SlotState) -> Version {
         self.tasks.end_replace();
         self.replace_ends = None;
         self.slots.swap(role, place);
         (self.slots[role].state, self.slots[place].state) = (new, old);
-        _ = self.metadata.take_over(role, place);
+        self.metadata.take_over(role, place)
     }
 }

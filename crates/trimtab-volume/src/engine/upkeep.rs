@@ -95,8 +95,7 @@ impl Engine {
     ) -> Result<(), Fatal> {
         if written.is_nothing {
             let ranges = self.metadata.not_written(all);
-            let mut regions = self.shared.regions();
-            ranges.iter().for_each(|range| regions.mark(range));
+            self.mark(&ranges);
         } else {
             self.metadata.written(version);
         }

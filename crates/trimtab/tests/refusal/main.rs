@@ -247,7 +247,7 @@ fn stalled_drive_is_refused_and_without_the_agent_nothing_is() {
     assert!(ended.count("in_time") > 0 && ended.count("not_tracked") > 0, "{}", ended.errors);
     // In between what it left may be of a moment that decides nothing.
     let admitted = ["in_time", "not_tracked", "unsure"].map(|reason| ended.count(reason));
-    assert_eq!(good, admitted.iter().sum(), "{}", ended.errors);
+    assert_eq!(good, admitted.iter().sum::<u64>(), "{}", ended.errors);
     drives.done(&["remove", "one"]);
 }
 

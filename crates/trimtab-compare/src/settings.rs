@@ -3,11 +3,14 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use trimtab_sim::Error;
+use trimtab_sim::scenario::Text;
 
-/// Settings, each a line of TOML, and the text that positions in them refer to.
+/// A scenario, and settings: each a line of TOML.
 pub(crate) struct Settings {
     /// The scenario's text with what was set, as reports have it and errors quote it.
-    pub(crate) whole: String,
+    whole: String,
+    /// Bytes of the scenario's own text in it.
+    length: usize,
     /// Each preceded by spaces, so that positions are those in the whole text.
     lines: Vec<String>,
 }
@@ -23,19 +26,22 @@ impl Settings {
             line
         });
         let lines = lines.collect();
-        Self { whole, lines }
+        Self { whole, length: text.len(), lines }
     }
 
-    /// Replaces keys of the scenario.
-    pub(crate) fn apply<'i>(&'i self, root: &mut DeTable<'i>) -> Result<(), Error> {
+    /// The scenario with its keys replaced, and the text that positions in it refer to.
+    pub(crate) fn parse(&self) -> Result<(Text<'_>, Spanned<DeTable<'_>>), Error> {
+        let text = Text(&self.whole);
+        let root = DeTable::parse(&self.whole[..self.length]);
+        let mut root = root.map_err(|e| text.error(&e))?;
         for line in &self.lines {
             let set = DeTable::parse(line).map_err(|e| {
                 let (setting, what) = (line.trim_start(), e.message().trim().replace('\n', " "));
                 Error::Scenario(format!("--set '{setting}': {what}; give it a line of TOML"))
             })?;
-            replace(root, set.into_inner());
+            replace(root.get_mut(), set.into_inner());
         }
-        Ok(())
+        Ok((text, root))
     }
 }
 

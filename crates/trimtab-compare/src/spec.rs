@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::{DeTable, DeValue};
+use toml::de::DeValue;
 use trimtab_device::{DriveProfile, Fault};
 use trimtab_io::Nanos;
 use trimtab_predict::LabelRule;
@@ -175,9 +175,7 @@ impl Comparison {
     /// As [`parse`](Self::parse), or a setting is not TOML.
     pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
         let settings = Settings::new(text, settings);
-        let mut root = DeTable::parse(text).map_err(|e| Text(text).error(&e))?;
-        let text = Text(&settings.whole);
-        settings.apply(root.get_mut())?;
+        let (text, mut root) = settings.parse()?;
         scenario::expand_counts(root.get_mut(), MOST_DRIVES, text)?;
         let mut dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());

@@ -10,7 +10,7 @@
 //! devices, files and emulated drives, claimed for as long as the array runs.
 //!
 //! - **engine.rs** is the driver in real time: one thread, an io_uring. It says what holds for data.
-//! - **metadata.rs** and keeper.rs: superblocks and write-intent bitmap, and the thread that writes
+//! - **metadata.rs** and keeper.rs: superblocks and write-intent bitmap, and the threads that write
 //!   them. **regions.rs** says which bits may be cleared.
 //! - **slots.rs** has the devices, and **engine/replace.rs** members that are replaced in use.
 //! - **tasks.rs** and windows.rs: resynchronising, rebuilding, replacing and checking, some stripes

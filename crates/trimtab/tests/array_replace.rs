@@ -29,6 +29,17 @@ impl Arrays {
         });
     }
 
+    /// An array that has been written to and a device that is to replace a member: the members, the
+    /// device, and the array's.
+    fn to_replace(&self, level: &str, members: usize) -> (Vec<String>, String, String) {
+        let files = self.files(&["a", "b", "c", "d"][..members], 64);
+        let new = self.files(&["new"], 64).remove(0);
+        let create = ["create", "old", "--level", level, "--assume-clean", "--rate", SLOWLY];
+        let device = self.done(&create, &files);
+        self.verify(&device, 1);
+        (files, new, device)
+    }
+
     fn has_no_others(&self, name: &str) -> bool {
         self.stat(name)["others"].as_array().unwrap().is_empty()
     }
@@ -38,11 +49,7 @@ impl Arrays {
 fn replacement_has_everything_and_nothing_is_less_redundant_meanwhile() {
     let Some(arrays) = Arrays::new(&["fio"]) else { return };
     for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
-        let files = arrays.files(&["a", "b", "c", "d"][..members], 64);
-        let new = arrays.files(&["new"], 64).remove(0);
-        let create = ["create", "old", "--level", level, "--assume-clean", "--rate", SLOWLY];
-        let device = arrays.done(&create, &files);
-        arrays.verify(&device, 1);
+        let (files, new, device) = arrays.to_replace(level, members);
         arrays.done(&["replace", "old", &files[1], &new], &[]);
         let stat = arrays.stat("old");
         assert_ne!(stat["state"], "degraded", "{stat}");
@@ -167,11 +174,7 @@ fn whichever_of_the_two_fails_the_other_one_goes_on() {
 fn discards_reach_what_replaces_a_member() {
     let Some(arrays) = Arrays::new(&["blkdiscard"]) else { return };
     for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
-        let files = arrays.files(&["a", "b", "c", "d"][..members], 64);
-        let new = arrays.files(&["new"], 64).remove(0);
-        let create = ["create", "old", "--level", level, "--assume-clean", "--rate", SLOWLY];
-        let device = arrays.done(&create, &files);
-        arrays.verify(&device, 1);
+        let (files, new, device) = arrays.to_replace(level, members);
         arrays.done(&["replace", "old", "0", &new], &[]);
         let replaced = || arrays.stat("old")["members"][0]["replacement"]["done"].as_u64();
         wait_until("some stripes", || replaced() > Some(16 << 20));

@@ -135,9 +135,7 @@ impl ArrayComparison {
     /// As [`parse`](Self::parse), or a setting is not TOML.
     pub fn parse_with(text: &str, directory: &Path, settings: &[String]) -> Result<Self, Error> {
         let settings = Settings::new(text, settings);
-        let mut root = DeTable::parse(text).map_err(|e| Text(text).error(&e))?;
-        let text = Text(&settings.whole);
-        settings.apply(root.get_mut())?;
+        let (text, mut root) = settings.parse()?;
         let dependent = take_dependent(root.get_mut());
         let faults = faults::take(root.get_mut());
         let faults_at = faults.iter().flatten().next().map_or(0..0, Spanned::span);

@@ -174,7 +174,7 @@ fn whichever_of_the_two_fails_the_other_one_goes_on() {
 fn discards_reach_what_replaces_a_member() {
     let Some(arrays) = Arrays::new(&["blkdiscard"]) else { return };
     for (level, members) in [("1", 2), ("5", 3), ("6", 4)] {
-        let (files, new, device) = arrays.to_replace(level, members);
+        let (_, new, device) = arrays.to_replace(level, members);
         arrays.done(&["replace", "old", "0", &new], &[]);
         let replaced = || arrays.stat("old")["members"][0]["replacement"]["done"].as_u64();
         wait_until("some stripes", || replaced() > Some(16 << 20));

@@ -1,8 +1,7 @@
 //! A device's end at its server: what the kernel has of it, and the thread that serves it.
 
 use std::cell::Cell;
-use std::sync::mpsc::sync_channel;
-use std::thread::JoinHandle;
+use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
 
 use serde::{Deserialize, Serialize};
 
@@ -34,8 +33,9 @@ pub struct ServedDisk {
 /// What serves requests, made and run by a thread of its own.
 pub type Serve = Box<dyn FnOnce()>;
 
-/// A device that is served: a mounted file, or a ublk device. Taken down when dropped, and the thread
-/// with it.
+/// A device that is served: a mounted file, or a ublk device. Taken down when dropped, when the thread
+/// has done all it had to do. The thread itself is not waited for: it cannot end while the kernel has a request
+/// of its io_uring for a device that does not answer.
 ///
 /// The process that has it must not touch the device, nor the mount: it would wait for itself, and
 /// could not be killed (helper.rs).
@@ -46,8 +46,12 @@ pub struct Served {
     /// Whether it was taken over from a server that was killed.
     is_taken_over: bool,
     is_attached: Cell<bool>,
-    session: Option<JoinHandle<()>>,
+    /// Disconnected when the thread has done everything.
+    session: Option<Receiver<Never>>,
 }
+
+/// Is never sent.
+enum Never {}
 
 impl Served {
     /// Serves a device. `prepare` is called in the thread that serves it, and returns what that does
@@ -116,16 +120,21 @@ impl Served {
         let directory = directory.clone();
         let mut served = Self { directory, disk, ublk, is_taken_over, is_attached, session: None };
         let (started, result) = sync_channel(1);
+        let (running, session): (Sender<Never>, _) = channel();
         // Queues and rings belong to the thread that makes them.
-        let run = move || match Requests::open(link).and_then(prepare) {
-            Ok(serve) => {
-                _ = started.send(Ok(()));
-                serve();
+        let run = move || {
+            match Requests::open(link).and_then(prepare) {
+                Ok(serve) => {
+                    _ = started.send(Ok(()));
+                    serve();
+                }
+                Err(error) => _ = started.send(Err(error)),
             }
-            Err(error) => _ = started.send(Err(error)),
+            drop(running);
         };
         let thread = std::thread::Builder::new().name("requests".to_owned()).spawn(run);
-        served.session = Some(thread.map_err(Error::system("start a thread"))?);
+        thread.map_err(Error::system("start a thread"))?;
+        served.session = Some(session);
         let ended = |_| Error::Failed("the device's thread ended at its start".to_owned());
         result.recv().map_err(ended)??;
         Ok(served)
@@ -159,7 +168,7 @@ impl Drop for Served {
         // Outstanding requests end in errors.
         _ = self.directory.take_down();
         if let Some(session) = self.session.take() {
-            _ = session.join();
+            _ = session.recv();
         }
     }
 }

@@ -2,7 +2,8 @@
 //! checking, and correcting what cannot be read.
 //!
 //! No write is under way to these stripes meanwhile. So a thread that waits for a member that has failed is
-//! left alone ([`Windows::give_up`]): when the member answers it finds that out, and writes nothing.
+//! left alone ([`Windows::give_up`]): when the member answers it finds that out, and writes nothing. Until
+//! then it keeps no other device open.
 
 use std::io;
 use std::ops::Range;
@@ -20,7 +21,7 @@ use crate::examine::{Examine, PAGE};
 use crate::member::MemberDevice;
 
 /// A role, a device, and where data begin on it.
-pub(crate) type Target = (usize, Arc<MemberDevice>, u64);
+pub(crate) type Target = (usize, Weak<MemberDevice>, u64);
 
 /// What is to be done.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub(crate) struct WindowJob {
     pub(crate) layout: Layout,
     pub(crate) stripes: Range<u64>,
     /// By role, members that have what they must have, and where their data begin.
-    pub(crate) members: Vec<Option<(Arc<MemberDevice>, u64)>>,
+    pub(crate) members: Vec<Option<(Weak<MemberDevice>, u64)>>,
     /// A device that gets what the member of this role must have.
     pub(crate) target: Option<Target>,
     /// The target replaces a member that is there: it is copied, if it can be read.
@@ -81,7 +82,7 @@ struct Doing {
     thread_done: bool,
 }
 
-/// The job has been given up.
+/// The job has been given up, or the device is not used any more.
 #[derive(Debug)]
 struct GivenUp;
 
@@ -107,17 +108,15 @@ impl Gate {
     /// Writes to a device, unless the job has been given up before.
     fn write<T>(
         &self,
-        device: &Arc<MemberDevice>,
-        write: impl FnOnce() -> T,
+        device: &Weak<MemberDevice>,
+        write: impl FnOnce(&Arc<MemberDevice>) -> T,
     ) -> Result<T, GivenUp> {
-        self.with(|doing| {
-            if doing.is_given_up {
-                return Err(GivenUp);
-            }
-            doing.writes_to = Some(Arc::downgrade(device));
-            Ok(())
+        let open = self.with(|doing| {
+            let open = device.upgrade().filter(|_| !doing.is_given_up).ok_or(GivenUp)?;
+            doing.writes_to = Some(Weak::clone(device));
+            Ok(open)
         })?;
-        let result = write();
+        let result = write(&open);
         self.with(|doing| doing.writes_to = None);
         Ok(result)
     }
@@ -151,7 +150,7 @@ impl Windows {
         let gate = Arc::new(Gate::default());
         let targets = [&job.target, &job.twin].into_iter().flatten().map(|target| &target.1);
         let devices = job.members.iter().flatten().map(|member| &member.0).chain(targets);
-        self.last = Some((Arc::clone(&gate), devices.map(Arc::downgrade).collect()));
+        self.last = Some((Arc::clone(&gate), devices.map(Weak::clone).collect()));
         if let Some(jobs) = &self.thread.jobs {
             // The thread ends with this only.
             _ = jobs.send((job, gate));
@@ -288,7 +287,8 @@ fn examine(job: &WindowJob, gate: &Gate) -> io::Result<(WindowDone, Vec<DirectBu
     if let Some(stripe) = examined.lost {
         let unreadable = (0..bad.len()).find(|&role| bad[role].contains(&true));
         let which = unreadable.and_then(|role| job.members[role].as_ref());
-        let which = which.map_or("a member".to_owned(), |one| one.0.path.display().to_string());
+        let which = which.and_then(|one| one.0.upgrade());
+        let which = which.map_or("a member".to_owned(), |one| one.path.display().to_string());
         let at = stripe * job.layout.chunk();
         done.lost = Some(format!("{which} cannot be read at byte {at} of data"));
     }
@@ -315,11 +315,15 @@ fn examine(job: &WindowJob, gate: &Gate) -> io::Result<(WindowDone, Vec<DirectBu
 
 impl WindowDone {
     /// Writes, or notes that the device failed. False if it has not been written.
-    fn write(&mut self, gate: &Gate, device: &Arc<MemberDevice>, bytes: &[u8], at: u64) -> bool {
-        match gate.write(device, || device.file().write_all_at(bytes, at)) {
+    fn write(&mut self, gate: &Gate, device: &Weak<MemberDevice>, bytes: &[u8], at: u64) -> bool {
+        let write = |device: &Arc<MemberDevice>| {
+            let written = device.file().write_all_at(bytes, at);
+            written.map_err(|error| (Arc::clone(device), format!("a write failed: {error}")))
+        };
+        match gate.write(device, write) {
             Ok(Ok(())) => true,
-            Ok(Err(error)) => {
-                self.failed.push((Arc::clone(device), format!("a write failed: {error}")));
+            Ok(Err(failed)) => {
+                self.failed.push(failed);
                 false
             }
             Err(GivenUp) => false,
@@ -328,7 +332,10 @@ impl WindowDone {
 }
 
 /// Reads, page by page where that fails: returns which pages cannot be read.
-fn read(gate: &Gate, device: &MemberDevice, at: u64, into: &mut [u8]) -> Vec<bool> {
+fn read(gate: &Gate, device: &Weak<MemberDevice>, at: u64, into: &mut [u8]) -> Vec<bool> {
+    let Some(device) = device.upgrade() else {
+        return vec![true; into.len().div_ceil(PAGE)];
+    };
     if device.file().read_exact_at(into, at).is_ok() {
         return Vec::new();
     }

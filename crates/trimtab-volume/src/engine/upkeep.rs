@@ -145,8 +145,8 @@ impl Engine {
         self.tasks.pace.begin(self.now);
         let with_offset = |place: usize, state: SlotState| {
             let slot = &self.slots[place];
-            let device = slot.device.clone().filter(|_| slot.state == state)?;
-            Some((device, slot.data_offset))
+            let device = slot.device.as_ref().filter(|_| slot.state == state)?;
+            Some((Arc::downgrade(device), slot.data_offset))
         };
         let as_role = |role: usize, place: usize, state: SlotState| {
             with_offset(place, state).map(|(device, data_offset)| (role, device, data_offset))

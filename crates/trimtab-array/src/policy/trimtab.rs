@@ -87,6 +87,8 @@ pub struct Trimtab {
     demand: Demand,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
+    /// When the last one of them began.
+    counted: Option<Nanos>,
     reads: u64,
 }
 
@@ -109,6 +111,7 @@ impl Trimtab {
             budgets: [Budget::default(); 2],
             demand: Demand::default(),
             wins: 1.0,
+            counted: None,
             reads: 0,
         }
     }
@@ -209,14 +212,14 @@ impl ReadPolicy for Trimtab {
         }
         // Of those that were asked as well it is known which came first.
         let (late, own) = (read.missing(), read.around);
-        if own.is_empty() {
+        let is_known = late.is_empty() || !late.both(read.asked()).is_empty();
+        // The stripes of one read of the user have one fate: hundreds of them say no more than one does.
+        if own.is_empty() || !is_known || self.counted == Some(read.begun) {
             return;
         }
-        if late.is_empty() {
-            self.wins -= self.wins * NEW;
-        } else if !late.both(read.asked()).is_empty() {
-            self.wins += (1.0 - self.wins) * NEW;
-        }
+        self.counted = Some(read.begun);
+        let won = if late.is_empty() { 0.0 } else { 1.0 };
+        self.wins += (won - self.wins) * NEW;
     }
 
     fn wrote(&mut self, now: Nanos, begun: Nanos, members: u32) {

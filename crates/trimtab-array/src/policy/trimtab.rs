@@ -208,7 +208,7 @@ impl ReadPolicy for Trimtab {
         if read.of_user {
             let late = now.since(read.begun).0 as f64 >= self.late() || !read.around.is_empty();
             let (members, needed) = (read.wanted().count(), read.needed);
-            self.demand.read(late, members, needed.saturating_sub(members - 1));
+            self.demand.read(read.begun, late, members, needed.saturating_sub(members - 1));
         }
         // Of those that were asked as well it is known which came first.
         let (late, own) = (read.missing(), read.around);
@@ -225,7 +225,7 @@ impl ReadPolicy for Trimtab {
     fn wrote(&mut self, now: Nanos, begun: Nanos, members: u32) {
         let took = now.since(begun).0 as f64;
         let late = self.usual_write > 0.0 && took >= late(self.usual_write);
-        self.demand.write(late, members);
+        self.demand.write(begun, late, members);
         if !late {
             let weight = if self.usual_write == 0.0 { 1.0 } else { NEW_LATENCY };
             self.usual_write += (took - self.usual_write) * weight;

@@ -1,30 +1,49 @@
 //! What turns would change: the extra reads that they take, and the requests that they delay.
 
-/// Requests over which a mean is taken: those of several bursts.
+use trimtab_io::Nanos;
+
+/// Requests of the user over which a mean is taken: those of several bursts.
 const REMEMBERED: f64 = 50_000.0;
-/// A mean of fewer says nothing.
+/// A mean over fewer stripes says nothing.
 const ENOUGH: f64 = 8_000.0;
 /// A share of late requests that p99 does not show ...
 const BELOW_P99: f64 = 0.01;
 /// ... and one that it surely shows, whatever chance adds.
 const ABOVE_P99: f64 = 0.02;
 
-/// The mean of recent requests, and the most that it was.
+/// The mean over the stripes of recent requests, and the most that it was.
+///
+/// It is forgotten by the user's requests: hundreds of stripes of one of them have one fate.
 #[derive(Clone, Copy, Debug, Default)]
 struct Recent {
-    mean: f64,
+    sum: f64,
+    stripes: f64,
     peak: f64,
-    count: f64,
 }
 
 impl Recent {
-    fn add(&mut self, value: f64) {
-        self.count = (self.count + 1.0).min(REMEMBERED);
-        self.mean += (value - self.mean) / self.count;
-        if self.count >= ENOUGH {
-            // It is forgotten as slowly as turns are made.
-            self.peak = (self.peak * (1.0 - 0.1 / REMEMBERED)).max(self.mean);
+    /// Adds a stripe, which may be the first one of a request.
+    fn add(&mut self, value: f64, is_first: bool) {
+        if is_first {
+            let kept = 1.0 - 1.0 / REMEMBERED;
+            self.sum *= kept;
+            self.stripes *= kept;
+            // As slowly as turns are made.
+            self.peak *= 1.0 - 0.1 / REMEMBERED;
         }
+        self.sum += value;
+        self.stripes += 1.0;
+        if self.is_enough() {
+            self.peak = self.peak.max(self.mean());
+        }
+    }
+
+    fn is_enough(&self) -> bool {
+        self.stripes >= ENOUGH
+    }
+
+    fn mean(&self) -> f64 {
+        if self.stripes > 0.0 { self.sum / self.stripes } else { 0.0 }
     }
 }
 
@@ -33,18 +52,24 @@ impl Recent {
 struct Kind {
     late: Recent,
     width: Recent,
+    /// When the newest request began.
+    newest: Nanos,
 }
 
 impl Kind {
-    fn add(&mut self, late: bool, members: u32) {
-        self.late.add(f64::from(u8::from(late)));
-        self.width.add(f64::from(members));
+    /// A stripe's part of a request has ended. Returns whether it is the request's first one.
+    fn add(&mut self, begun: Nanos, late: bool, members: u32) -> bool {
+        let is_first = begun > self.newest;
+        self.newest = self.newest.max(begun);
+        self.late.add(f64::from(u8::from(late)), is_first);
+        self.width.add(f64::from(members), is_first);
+        is_first
     }
 
     /// Whether turns leave p99 as it is.
     fn is_safe(&self) -> bool {
-        let Recent { mean, peak, count } = self.late;
-        count >= ENOUGH && (mean >= ABOVE_P99 || peak * self.width.mean.max(1.0) < BELOW_P99)
+        let at_most = self.late.peak * self.width.mean().max(1.0);
+        self.late.is_enough() && (self.late.mean() >= ABOVE_P99 || at_most < BELOW_P99)
     }
 }
 
@@ -58,20 +83,20 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// A read of so many members has ended. Going around one of them takes so many extra reads.
-    pub(super) fn read(&mut self, late: bool, members: u32, extra: u32) {
-        self.extra.add(if late { f64::from(extra) } else { 0.0 });
-        self.reads.add(late, members);
+    /// A stripe's read of so many members has ended. Going around one of them takes so many extra reads.
+    pub(super) fn read(&mut self, begun: Nanos, late: bool, members: u32, extra: u32) {
+        let is_first = self.reads.add(begun, late, members);
+        self.extra.add(if late { f64::from(extra) } else { 0.0 }, is_first);
     }
 
-    /// A write of so many members has ended.
-    pub(super) fn write(&mut self, late: bool, members: u32) {
-        self.writes.add(late, members);
+    /// A stripe's write of so many members has ended.
+    pub(super) fn write(&mut self, begun: Nanos, late: bool, members: u32) {
+        self.writes.add(begun, late, members);
     }
 
     /// The most extra reads that are to be expected, for each read; none before enough is known.
     pub(super) fn extra(&self) -> Option<f64> {
-        (self.extra.count >= ENOUGH).then_some(self.extra.peak)
+        self.extra.is_enough().then_some(self.extra.peak)
     }
 
     /// Whether turns leave p99 as it is, of reads and of writes.
@@ -91,10 +116,26 @@ mod tests {
     fn demand(late_writes: usize, late_reads: usize, members: u32) -> Demand {
         let mut demand = Demand::default();
         for number in 0..10_000 {
-            demand.read(number % 1_000 < late_reads, 2, 3);
-            demand.write(number % 1_000 < late_writes, members);
+            let begun = Nanos(number as u64 + 1);
+            demand.read(begun, number % 1_000 < late_reads, 2, 3);
+            demand.write(begun, number % 1_000 < late_writes, members);
         }
         demand
+    }
+
+    #[test]
+    fn long_reads_are_remembered_as_long_as_short_ones() {
+        // 400 stripes each; one in five is late.
+        let mut demand = Demand::default();
+        for read in 0..2_000_u64 {
+            (0..400).for_each(|_| demand.read(Nanos(read + 1), read % 5 == 0, 2, 1));
+        }
+        // Some dozens that are not.
+        for read in 2_000..2_100_u64 {
+            (0..400).for_each(|_| demand.read(Nanos(read + 1), false, 2, 1));
+        }
+        let extra = demand.extra().unwrap();
+        assert!((0.18..=1.0).contains(&extra) && demand.reads.late.mean() > 0.18, "{demand:?}");
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub struct Trimtab {
     demand: Demand,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
-    /// When the last one of them began.
+    /// When the last one of them that counted began.
     counted: Option<Nanos>,
     reads: u64,
 }
@@ -277,5 +277,43 @@ impl ReadPolicy for Trimtab {
 
     fn refresh(&mut self, _: Nanos, bytes: u64) -> Option<Member> {
         self.turns.pay(bytes as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planner::Row;
+
+    /// Ends a stripe's read of four members that went around the first one, and asked it as well.
+    fn end(policy: &mut Trimtab, begun: Nanos, own_came_first: bool) {
+        let first: Members = [Member(0)].into_iter().collect();
+        let all: Members = (0..4).map(Member).collect();
+        let have = if own_came_first { all } else { all.without(first) };
+        let row = Row { wanted: first, have, asked: all.without(have), ..Row::default() };
+        let read = StripeRead {
+            stripe: 0,
+            begun,
+            members: all,
+            failed: Members::NONE,
+            refused: Members::NONE,
+            needed: 3,
+            of_user: true,
+            around: first,
+            rows: &[row],
+            busy: None,
+        };
+        policy.ended(begun + Nanos::from_millis(50), &read);
+    }
+
+    #[test]
+    fn stripes_of_one_read_decide_as_one() {
+        let mut policy = Trimtab::new(4, TrimtabOptions::default());
+        (0..1_000).for_each(|_| end(&mut policy, Nanos(1), true));
+        assert!(policy.wins > LEAST_WINS, "{}", policy.wins);
+        (2..1_000).for_each(|begun| end(&mut policy, Nanos(begun), true));
+        assert!(policy.wins < LEAST_WINS, "{}", policy.wins);
+        (1_000..2_000).for_each(|begun| end(&mut policy, Nanos(begun), false));
+        assert!(policy.wins > LEAST_WINS, "{}", policy.wins);
     }
 }

@@ -16,6 +16,7 @@ mod table;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Instant;
 
 use collect::Shown;
 use stage::{Outcome, Stage};
@@ -75,7 +76,13 @@ fn run_all(stage: &Stage, commands: &[(&Shown, Plan)]) -> (Vec<String>, Vec<Skip
                     if !done.lock().unwrap().insert(&shown.command) {
                         continue;
                     }
-                    match stage.run(&shown.command, plan) {
+                    let begin = Instant::now();
+                    let outcome = stage.run(&shown.command, plan);
+                    let took = begin.elapsed();
+                    if took > stage::TOO_LONG / 4 {
+                        testdisk::note(&format!("{}: {took:.0?}", shown.command));
+                    }
+                    match outcome {
                         Outcome::Done => {}
                         Outcome::Skipped(feature, why) => {
                             skipped.lock().unwrap().push((shown.command.clone(), feature, why));

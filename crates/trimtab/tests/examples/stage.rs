@@ -6,12 +6,13 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 use trimtab_testdisk::{self as testdisk, Feature, LoopDisk};
 
 use super::collect::{Shown, root};
 use super::emulated;
-use super::table::{COMPARISON_LINES, Needs, Plan, REPLAY_LINES, SIMULATION_LINES};
+use super::table::{ARRAY_LINES, COMPARISON_LINES, Needs, Plan, REPLAY_LINES, SIMULATION_LINES};
 
 #[path = "../drive/mod.rs"]
 mod drive;
@@ -24,9 +25,12 @@ pub(crate) enum Outcome {
 }
 
 /// Commands that run until Ctrl-C get it after this many seconds.
-const ENOUGH_S: u32 = 4;
+const ENOUGH: Duration = Duration::from_secs(4);
 /// Commands that take longer than this hang.
-const TOO_LONG_S: u32 = 100;
+pub(crate) const TOO_LONG: Duration = Duration::from_secs(100);
+
+/// Folders of example scenarios.
+const SCENARIO_FOLDERS: &[&str] = &["array", "mittos"];
 
 /// Inputs that commands share, and disks.
 pub(crate) struct Stage {
@@ -119,7 +123,7 @@ impl Stage {
                    trimtab train --trace a.csv --predictor linnos -o linnos.model; \
                    trimtab profile show femu > mine.toml; \
                    trimtab profile show p4600 --capacity 64G > small.toml; rm disks.csv usr.csv";
-        let made = self.shell(&inputs, &script, 600);
+        let made = self.shell(&inputs, &script, Duration::from_mins(10));
         assert!(made.status.success(), "inputs: {}", said(&made));
     }
 
@@ -150,12 +154,12 @@ impl Stage {
             Ok(slow) => slow,
             Err(why) => return Outcome::Failed(why),
         };
-        let prepared = self.shell(place.path(), &before.replace("@slow", &slow), TOO_LONG_S);
+        let prepared = self.shell(place.path(), &before.replace("@slow", &slow), TOO_LONG);
         let mut script = script.replace("@slow", &slow);
         if let Ok((_, disks)) = &self.disks {
             script = script.replace("@disk", disks[0].name()).replace("@other", disks[1].name());
         }
-        let end = if *endless { ENOUGH_S } else { TOO_LONG_S };
+        let end = if *endless { ENOUGH } else { TOO_LONG };
         let output = match (prepared.status.success(), needs) {
             (false, _) => prepared,
             // With a private BPF file system for pins.
@@ -170,7 +174,7 @@ impl Stage {
                 place.path(),
                 "umount -l mnt 2>/dev/null; trimtab array stop --all --force; \
                  trimtab drive remove --all --force",
-                60,
+                Duration::from_mins(1),
             );
         }
         check_output(&output, *endless)
@@ -185,7 +189,11 @@ impl Stage {
         }
         // What follows `--` are options of another program.
         let own = options.split(" -- ").next().unwrap_or(options);
-        let output = self.shell(self.directory.path(), &format!("trimtab {own} --help"), 20);
+        let output = self.shell(
+            self.directory.path(),
+            &format!("trimtab {own} --help"),
+            Duration::from_secs(20),
+        );
         if output.status.success() { Ok(()) } else { Err(said(&output)) }
     }
 
@@ -216,15 +224,7 @@ impl Stage {
         for folder in ["examples", "mnt", "local"] {
             fs::create_dir(place.join(folder)).unwrap();
         }
-        for entry in fs::read_dir(root().join("examples")).unwrap().flatten() {
-            let (from, to) = (entry.path(), place.join("examples").join(entry.file_name()));
-            let name = entry.file_name().into_string().unwrap();
-            if name.ends_with(".toml") {
-                fs::write(to, shorter(&name, &fs::read_to_string(from).unwrap())).unwrap();
-            } else {
-                symlink(from, to).unwrap();
-            }
-        }
+        furnish_examples(&root().join("examples"), &place.join("examples"));
     }
 
     /// The drive that pages call `slow`, but small. Returns its device.
@@ -234,24 +234,24 @@ impl Stage {
         }
         fs::write(place.join("drive.toml"), emulated::SMALL).unwrap();
         let create = "trimtab drive create slow --profile drive.toml --size 64M --lead 0us";
-        let output = self.shell(place, create, TOO_LONG_S);
+        let output = self.shell(place, create, TOO_LONG);
         match output.status.success() {
             true => Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
             false => Err(said(&output)),
         }
     }
 
-    fn shell(&self, place: &Path, script: &str, end_s: u32) -> Output {
-        self.run_as(&mut Command::new("env"), place, script, end_s)
+    fn shell(&self, place: &Path, script: &str, end: Duration) -> Output {
+        self.run_as(&mut Command::new("env"), place, script, end)
     }
 
     /// Runs a script by a command that takes another one as its arguments, with Ctrl-C after
-    /// `end_s` seconds.
-    fn run_as(&self, command: &mut Command, place: &Path, script: &str, end_s: u32) -> Output {
+    /// `end`.
+    fn run_as(&self, command: &mut Command, place: &Path, script: &str, end: Duration) -> Output {
         let path = std::env::var("PATH").unwrap_or_default();
         command
             .args(["timeout", "--preserve-status", "-s", "INT", "-k", "20"])
-            .arg(end_s.to_string())
+            .arg(end.as_secs().to_string())
             .args(["sh", "-c", script])
             .env("PATH", format!("{}:{path}", self.path("bin").display()))
             .env("TRIMTAB_RUN", place.join("run"))
@@ -271,12 +271,31 @@ fn load(disk: &LoopDisk) -> Running {
     Running(child.expect("fio runs"))
 }
 
+/// Provides the example files: scenarios shortened, all others as links.
+fn furnish_examples(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap().flatten() {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        if from.is_dir() && SCENARIO_FOLDERS.iter().any(|folder| from.ends_with(folder)) {
+            fs::create_dir(&to).unwrap();
+            furnish_examples(&from, &to);
+        } else if from.extension().is_some_and(|extension| extension == "toml") {
+            fs::write(to, shorter(&from, &fs::read_to_string(&from).unwrap())).unwrap();
+        } else {
+            symlink(from, to).unwrap();
+        }
+    }
+}
+
 /// A scenario that takes a second or two.
-fn shorter(name: &str, scenario: &str) -> String {
-    let lines = match name.split_once('-') {
-        Some(("compare", _)) if scenario.contains("trace = ") => REPLAY_LINES,
-        Some(("compare", _)) => COMPARISON_LINES,
-        Some(("sim", _)) => SIMULATION_LINES,
+fn shorter(path: &Path, scenario: &str) -> String {
+    let name = path.file_name().unwrap().to_string_lossy();
+    let folder = path.parent().unwrap().file_name().unwrap().to_string_lossy();
+    let lines = match (&*folder, name.split_once('-')) {
+        ("array", _) => ARRAY_LINES,
+        ("mittos", _) => COMPARISON_LINES,
+        (_, Some(("compare", _))) if scenario.contains("trace = ") => REPLAY_LINES,
+        (_, Some(("compare", _))) => COMPARISON_LINES,
+        (_, Some(("sim", _))) => SIMULATION_LINES,
         _ => &[],
     };
     let line = |line: &str| {

@@ -63,6 +63,15 @@ pub(crate) const COMPARISON_LINES: &[(&str, &str)] = &[
     ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
 ];
 
+/// The same for comparisons of arrays.
+pub(crate) const ARRAY_LINES: &[(&str, &str)] = &[
+    ("seeds = ", "seeds = [1]"),
+    ("reads = ", "reads = 10_000"),
+    ("warm_up_s = ", "warm_up_s = 2"),
+    ("capacity = ", "capacity = \"3G\""),
+    ("fill = ", "fill = { share = 0.3, kind = \"aged\" }"),
+];
+
 /// The same for comparisons of a trace, whose reads are fixed.
 pub(crate) const REPLAY_LINES: &[(&str, &str)] = &[
     ("seeds = ", "seeds = [1]\nstrategies = [\"base\", \"hedge\"]"),

@@ -123,7 +123,7 @@ impl Stage {
                    trimtab train --trace a.csv --predictor linnos -o linnos.model; \
                    trimtab profile show femu > mine.toml; \
                    trimtab profile show p4600 --capacity 64G > small.toml; rm disks.csv usr.csv";
-        let made = self.shell(&inputs, &script, Duration::from_mins(10));
+        let made = self.shell(&inputs, &script, Duration::from_secs(600));
         assert!(made.status.success(), "inputs: {}", said(&made));
     }
 
@@ -174,7 +174,7 @@ impl Stage {
                 place.path(),
                 "umount -l mnt 2>/dev/null; trimtab array stop --all --force; \
                  trimtab drive remove --all --force",
-                Duration::from_mins(1),
+                Duration::from_secs(60),
             );
         }
         check_output(&output, *endless)

@@ -159,6 +159,7 @@ impl DeviceDirectory {
         // From here on other processes find it, whatever happens to this one.
         let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));
         noted.map_err(Error::system(format!("write {}", self.lock().display())))?;
+        self.forget_lost()?;
         let keeps = waiting == WhatWaits::Keep && self.what_waits().is_some();
         if keeps {
             for name in ["control", FLAGS] {
@@ -286,6 +287,24 @@ impl DeviceDirectory {
     pub(crate) fn mounted_at(&self) -> Option<String> {
         let ublk = self.ublk_device().map(|device| device.path());
         self.devices().iter().chain(&ublk).find_map(|device| loopdev::mounted_at(device))
+    }
+
+    /// An error if the kernel lost a request of the killed server (ublk/queues.rs), so that its
+    /// device cannot be removed: to try would wait for ever. It is forgotten then, and nothing
+    /// prevents another one.
+    fn forget_lost(&self) -> Result<(), Error> {
+        let Some(cookie) = self.ublk_cookie() else { return Ok(()) };
+        let Ok(mut control) = Control::open() else { return Ok(()) };
+        let Some(device) = control.settled(cookie).filter(UblkDevice::is_live) else {
+            return Ok(());
+        };
+        _ = fs::remove_file(self.ublk());
+        Err(Error::Failed(format!(
+            "{}: the kernel lost a request when this device's server was killed (ublk does before \
+             Linux 6.15): what programs ask of it waits until the machine restarts. It is given up; \
+             do this again, and another device gets the name",
+            device.path().display()
+        )))
     }
 
     /// Removes its ublk device. Requests that wait for a server fail.

@@ -51,6 +51,12 @@ impl UblkDevice {
         self.state == state::QUIESCED
     }
 
+    /// Whether it is served; or else its server was killed, and the kernel is still taking requests
+    /// back from it.
+    pub(crate) const fn is_live(&self) -> bool {
+        self.state == state::LIVE
+    }
+
     const fn of(info: &DevInfo) -> Self {
         Self { id: info.id, queues: info.queues, depth: info.depth, state: info.state }
     }
@@ -229,12 +235,13 @@ impl Control {
         Ok((params.sectors << 9, 1 << params.logical_shift))
     }
 
-    /// Waits until a device whose server was killed waits, or is gone.
+    /// Waits until a device whose server was killed waits for another one, or is gone. A device that
+    /// is live after that never will.
     pub(crate) fn settled(&mut self, cookie: u64) -> Option<UblkDevice> {
         let begun = Instant::now();
         loop {
             let device = *self.found(cookie).first()?;
-            if device.state != state::LIVE || begun.elapsed() > QUIESCE_TIMEOUT {
+            if !device.is_live() || begun.elapsed() > QUIESCE_TIMEOUT {
                 return Some(device);
             }
             std::thread::sleep(Duration::from_millis(2));

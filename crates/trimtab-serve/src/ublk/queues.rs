@@ -1,17 +1,28 @@
 //! The queues of a device, for the thread that serves it.
 //!
 //! Each tag of each queue has a command in an io_uring: it completes when the tag has a request, and
-//! is sent again with the answer. One thread has all queues in one ring; its file descriptor is
-//! readable when there is something to take. Data are bytes of the character device.
+//! is sent again with the answer. One thread serves all queues. An eventfd, which the rings and the
+//! threads that answer share, is readable when there may be something to take. Data are bytes of the
+//! character device.
+//!
+//! # When the server is killed
+//! The kernel takes back the requests that the server has, once for each queue, and then lets new ones
+//! wait for the next server. Before Linux 6.15 one that arrives in between is handed to the thread
+//! that dies, and lost: the device then waits for it for ever, so that it can neither be taken over
+//! nor removed. That cannot be avoided here, but made short. So each queue has a ring of its own, and
+//! completions are deferred until this thread asks for them: the kernel hands out what a ring has
+//! pending right before it takes back what that ring's queue has. With one ring for all queues,
+//! which handed out requests at any time, some killed servers in a hundred lost one under load.
 
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::FileExt as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use io_uring::types::Fd;
-use io_uring::{IoUring, opcode, squeue};
-use rustix::event::{EventfdFlags, PollFlags, eventfd};
+use io_uring::{IoUring, opcode};
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -21,26 +32,39 @@ use super::control::UblkDevice;
 use crate::error::Error;
 use crate::requests::{DiskRequest, Found, Taken, Ticket, TicketKind};
 
-/// The number of the ring's entry that waits for other threads.
-const TAG_WAKE: u64 = u64::MAX;
-
 /// Answers of other threads: only the thread that serves a queue may send them.
 #[derive(Debug)]
 pub(crate) struct Mailbox {
     answers: Mutex<Vec<(Ticket, Result<(), Errno>)>>,
+    is_filled: AtomicBool,
+    /// Wakes the thread that serves. The rings signal it too.
     wake: OwnedFd,
 }
 
 impl Mailbox {
+    fn new() -> Result<Self, Error> {
+        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
+        let wake = wake.map_err(Error::system("make an eventfd"))?;
+        Ok(Self { answers: Mutex::default(), is_filled: AtomicBool::new(false), wake })
+    }
+
     pub(crate) fn reply(&self, ticket: Ticket, outcome: Result<(), Errno>) {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, outcome));
+        self.is_filled.store(true, Ordering::Release);
         // Fails only if it is signalled already.
         _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
 
     fn take(&self) -> Vec<(Ticket, Result<(), Errno>)> {
-        _ = rustix::io::read(&self.wake, &mut [0; 8]);
+        if !self.is_filled.swap(false, Ordering::Acquire) {
+            return Vec::new();
+        }
         std::mem::take(&mut *self.answers.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Makes it not readable until it is signalled again.
+    fn reset(&self) {
+        _ = rustix::io::read(&self.wake, &mut [0; 8]);
     }
 }
 
@@ -76,12 +100,48 @@ impl Drop for Descriptors {
     }
 }
 
+/// A queue, and the ring of its commands.
+struct Queue {
+    ring: IoUring,
+    descriptors: Descriptors,
+}
+
+impl Queue {
+    fn open(file: &File, queue: u16, depth: u16, wake: &OwnedFd) -> Result<Self, Error> {
+        let mut builder = IoUring::builder();
+        builder.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().dontfork();
+        let ring = builder.build(u32::from(depth).next_power_of_two());
+        let ring = ring.map_err(Error::system("set up an io_uring for ublk"))?;
+        let registered = ring.submitter().register_eventfd(wake.as_raw_fd());
+        registered.map_err(Error::system("have an io_uring signal an eventfd"))?;
+        let descriptors = Descriptors::map(file, queue, depth);
+        let descriptors = descriptors.map_err(Error::system("map a ublk queue"))?;
+        Ok(Self { ring, descriptors })
+    }
+
+    /// Sends commands, and has the kernel complete what it has deferred.
+    fn submit(&mut self) {
+        let submission = self.ring.submission();
+        let is_needed = !submission.is_empty() || submission.taskrun();
+        drop(submission);
+        if is_needed && self.ring.submit().is_err() {
+            // Interrupted, or out of memory: the next call sends them.
+        }
+    }
+
+    /// Whether there may be something to take.
+    fn has_some(&mut self) -> bool {
+        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+    }
+}
+
 /// The queues.
 pub(crate) struct Queues {
-    ring: IoUring,
+    queues: Vec<Queue>,
     file: File,
-    descriptors: Vec<Descriptors>,
     mailbox: Arc<Mailbox>,
+    /// The queue from which a request is taken next.
+    next: usize,
     has_ended: bool,
 }
 
@@ -89,25 +149,17 @@ impl Queues {
     /// Opens the device, and asks for requests. Only the calling thread may use it.
     pub(super) fn open(device: &UblkDevice) -> Result<Self, Error> {
         let path = format!("/dev/ublkc{}", device.id);
-        let failed = |what: &str| Error::system(format!("{what} {path}"));
-        let file = File::options().read(true).write(true).open(&path).map_err(failed("open"))?;
-        let tags = u32::from(device.queues) * u32::from(device.depth);
-        let entries = (tags + 1).next_power_of_two();
-        let ring = IoUring::builder().setup_single_issuer().dontfork().build(entries);
-        let ring = ring.map_err(Error::system("set up an io_uring for ublk"))?;
-        let map = |queue| Descriptors::map(&file, queue, device.depth);
-        let descriptors = (0..device.queues).map(map).collect::<Result<_, _>>();
-        let descriptors = descriptors.map_err(|e| failed("map")(e.into()))?;
-        let wake = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC);
-        let wake = wake.map_err(Error::system("make an eventfd"))?;
-        let mailbox = Arc::new(Mailbox { answers: Mutex::default(), wake });
-        let mut queues = Self { ring, file, descriptors, mailbox, has_ended: false };
+        let open = Error::system(format!("open {path}"));
+        let file = File::options().read(true).write(true).open(&path).map_err(open)?;
+        let mailbox = Arc::new(Mailbox::new()?);
+        let open = |queue| Queue::open(&file, queue, device.depth, &mailbox.wake);
+        let queues = (0..device.queues).map(open).collect::<Result<_, _>>()?;
+        let mut queues = Self { queues, file, mailbox, next: 0, has_ended: false };
         for queue in 0..device.queues {
             for tag in 0..device.depth {
                 queues.command(io::FETCH_REQ, queue, tag, 0);
             }
         }
-        queues.listen();
         queues.submit();
         Ok(queues)
     }
@@ -118,34 +170,45 @@ impl Queues {
 
     /// Sends answers to the kernel.
     pub(crate) fn submit(&mut self) {
-        if !self.ring.submission().is_empty() && self.ring.submit().is_err() {
-            // Interrupted, or out of memory: the next call sends them.
-        }
+        self.queues.iter_mut().for_each(Queue::submit);
     }
 
     /// Takes the next request. A write's data are put into `buffer`.
     pub(crate) fn take<'a>(&mut self, buffer: &'a mut [u8]) -> Taken<'a> {
-        self.submit();
+        self.answer_others();
         loop {
-            let Some(done) = self.ring.completion().next() else { break };
-            let number = done.user_data();
-            if number == TAG_WAKE {
-                self.answer_others();
-                continue;
+            self.submit();
+            while let Some((queue, tag)) = self.arrived() {
+                let descriptor = self.queues[usize::from(queue)].descriptors.get(tag);
+                if let Some(found) = self.found(queue, tag, &descriptor, buffer) {
+                    let (ticket, request) = found;
+                    return Taken::Request(ticket, request.with(buffer));
+                }
             }
-            // No device any more: it is stopped.
-            if done.result() < 0 {
-                self.has_ended = true;
-                continue;
-            }
-            let (queue, tag) = ((number >> 16) as u16, number as u16);
-            let descriptor = self.descriptors[usize::from(queue)].get(tag);
-            if let Some(found) = self.found(queue, tag, &descriptor, buffer) {
-                let (ticket, request) = found;
-                return Taken::Request(ticket, request.with(buffer));
+            // What is signalled after this is found below, or wakes the thread.
+            self.mailbox.reset();
+            let answered = self.answer_others();
+            if !answered && !self.queues.iter_mut().any(Queue::has_some) {
+                return if self.has_ended { Taken::Ended } else { Taken::Nothing };
             }
         }
-        if self.has_ended { Taken::Ended } else { Taken::Nothing }
+    }
+
+    /// The queue and tag of a request that has arrived, from each queue in turn.
+    fn arrived(&mut self) -> Option<(u16, u16)> {
+        for _ in 0..self.queues.len() {
+            let queue = self.next;
+            self.next = (queue + 1) % self.queues.len();
+            while let Some(done) = self.queues[queue].ring.completion().next() {
+                // No device any more: it is stopped.
+                if done.result() < 0 {
+                    self.has_ended = true;
+                    continue;
+                }
+                return Some((queue as u16, done.user_data() as u16));
+            }
+        }
+        None
     }
 
     fn found(
@@ -198,41 +261,31 @@ impl Queues {
         self.command(io::COMMIT_AND_FETCH_REQ, queue, tag, result);
     }
 
-    fn answer_others(&mut self) {
-        for (ticket, outcome) in self.mailbox.take() {
+    /// Takes over the answers of other threads. Returns whether there were any.
+    fn answer_others(&mut self) -> bool {
+        let answers = self.mailbox.take();
+        let some = !answers.is_empty();
+        for (ticket, outcome) in answers {
             self.answer(ticket, outcome.map(|()| &[][..]));
         }
-        self.listen();
-        self.submit();
-    }
-
-    /// Has the ring's completion wake the thread when another one answers.
-    fn listen(&mut self) {
-        let poll =
-            opcode::PollAdd::new(Fd(self.mailbox.wake.as_raw_fd()), PollFlags::IN.bits().into());
-        self.push(&poll.build().user_data(TAG_WAKE));
+        some
     }
 
     fn command(&mut self, command: u32, queue: u16, tag: u16, result: i32) {
         let entry = opcode::UringCmd16::new(Fd(self.file.as_raw_fd()), command);
-        let number = u64::from(queue) << 16 | u64::from(tag);
-        let entry = entry.cmd(abi::io_command(queue, tag, result)).build().user_data(number);
-        self.push(&entry);
-    }
-
-    fn push(&mut self, entry: &squeue::Entry) {
-        // SAFETY: the entries refer to no memory, and to files that are open as long as the ring.
-        while unsafe { self.ring.submission().push(entry) }.is_err() {
+        let entry = entry.cmd(abi::io_command(queue, tag, result)).build().user_data(tag.into());
+        let queue = &mut self.queues[usize::from(queue)];
+        // SAFETY: the entry refers to no memory, and to a file that is open as long as the ring.
+        while unsafe { queue.ring.submission().push(&entry) }.is_err() {
             // There is room for an entry of each tag: this one's before has not been sent.
-            self.submit();
+            queue.submit();
         }
     }
 }
 
 impl AsFd for Queues {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring has it open for as long as it is borrowed.
-        unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) }
+        self.mailbox.wake.as_fd()
     }
 }
 

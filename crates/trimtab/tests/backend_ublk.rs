@@ -235,6 +235,45 @@ fn array_killed_under_load_is_taken_over() {
     assert_gone(&arrays, &device);
 }
 
+/// Writes in order, one block at a time, until that fails.
+fn write_until_it_fails(device: &str) -> Child {
+    let dd = format!("dd if=/dev/zero of={device} bs=4k oflag=direct conv=notrunc count=8k");
+    let mut shell = Command::new("sh");
+    shell.args(["-c", &format!("while {dd}; do :; done")]);
+    shell.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("sh runs")
+}
+
+/// The kernel may lose a request when a server is killed at the moment at which it arrives
+/// (trimtab-serve, ublk/queues.rs). Then the device is given up within seconds, and its name is free.
+#[test]
+fn servers_are_killed_while_requests_arrive() {
+    let Some(arrays) = arrays(&["sh", "dd"]) else { return };
+    let files = arrays.files(&["a", "b"], 64);
+    let (kills, mut lost) = (rounds(5), Vec::new());
+    for round in 0..kills {
+        let create = ["create", "brief", "--level", "1", "--assume-clean", "--force"];
+        let device = arrays.done(&[&create[..], &OVER_UBLK].concat(), &files);
+        let mut writers = [write_until_it_fails(&device), write_until_it_fails(&device)];
+        thread::sleep(Duration::from_millis(300 + round * 37 % 200));
+        kill_process(arrays.server("brief").unwrap(), Signal::KILL).unwrap();
+        wait_until("end of the server", || arrays.server("brief").is_none());
+        let output = arrays.run(&["stop", "brief", "--force"], &[]);
+        if output.status.success() {
+            for writer in &mut writers {
+                writer.wait().unwrap();
+            }
+            continue;
+        }
+        // The writers wait for as long as the machine runs.
+        assert!(stderr(&output).contains("the kernel lost a request"), "{}", stderr(&output));
+        arrays.done(&["stop", "brief", "--force"], &[]);
+        lost.push(device);
+    }
+    testdisk::note(&format!("of {kills} servers killed the kernel lost requests of {lost:?}"));
+    assert!(lost.len() as u64 * 5 <= kills, "lost: {lost:?}");
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
 #[test]
 fn drive_with_a_file_killed_under_load_is_taken_over() {
     let Some(arrays) = arrays(&["fio"]) else { return };

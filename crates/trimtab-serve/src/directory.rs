@@ -23,6 +23,8 @@ const INFO: WholeFile = WholeFile::json("a device's info");
 /// How long other processes' status checks, and the removal of the directory by its previous
 /// holder, may stand in the way. Both take microseconds, on a stalled machine seconds.
 const PASSING_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a list of devices waits for one whose server has just been killed.
+const LOOK_TIMEOUT: Duration = Duration::from_secs(2);
 /// A server that ends has released its lock within this.
 const RELEASE_TIMEOUT: Duration = Duration::from_millis(100);
 /// A killed server has released everything within this, unless it hangs in the kernel.
@@ -133,7 +135,7 @@ impl DeviceDirectory {
 
     /// Its ublk device, if that waits for another server because its own was killed.
     pub(crate) fn waiting(&self, control: &mut Control) -> Option<UblkDevice> {
-        control.settled(self.ublk_cookie()?).filter(UblkDevice::waits)
+        control.settled_within(self.ublk_cookie()?, LOOK_TIMEOUT).filter(UblkDevice::waits)
     }
 
     /// The block device that waits for another server.
@@ -289,9 +291,9 @@ impl DeviceDirectory {
         self.devices().iter().chain(&ublk).find_map(|device| loopdev::mounted_at(device))
     }
 
-    /// An error if the kernel lost a request of the killed server (ublk/queues.rs), so that its
-    /// device cannot be removed: to try would wait for ever. It is forgotten then, and nothing
-    /// prevents another one.
+    /// An error if the kernel does not take back the requests of the killed server, because it has lost
+    /// one (ublk/queues.rs): to remove the device would wait for ever. It is forgotten then, and
+    /// nothing prevents another one.
     fn forget_lost(&self) -> Result<(), Error> {
         let Some(cookie) = self.ublk_cookie() else { return Ok(()) };
         let Ok(mut control) = Control::open() else { return Ok(()) };
@@ -300,9 +302,9 @@ impl DeviceDirectory {
         };
         _ = fs::remove_file(self.ublk());
         Err(Error::Failed(format!(
-            "{}: the kernel lost a request when this device's server was killed (ublk does before \
-             Linux 6.15): what programs ask of it waits until the machine restarts. It is given up; \
-             do this again, and another device gets the name",
+            "{}: the kernel does not let go of this device's killed server (before Linux 6.15 ublk \
+             can lose a request of it): what programs ask of it waits until the machine restarts. \
+             It is given up; do this again, and another device gets the name",
             device.path().display()
         )))
     }

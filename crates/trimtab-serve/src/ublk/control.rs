@@ -21,8 +21,9 @@ const NEEDED: u64 = feature::USER_RECOVERY
     | feature::USER_RECOVERY_REISSUE
     | feature::CMD_IOCTL_ENCODE
     | feature::USER_COPY;
-/// A killed server's device waits for the next within this, unless the server hangs in the kernel.
-const QUIESCE_TIMEOUT: Duration = Duration::from_secs(10);
+/// A killed server's device waits for the next one within this. It takes milliseconds, unless the server
+/// had as many requests of a queue as that can have: then the kernel notices with their timeout, 30 s.
+const QUIESCE_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// The driver's control device.
 pub(crate) struct Control {
@@ -51,8 +52,8 @@ impl UblkDevice {
         self.state == state::QUIESCED
     }
 
-    /// Whether it is served; or else its server was killed, and the kernel is still taking requests
-    /// back from it.
+    /// Whether it is served, or being started; or else its server was killed, and the kernel is still
+    /// taking requests back from it.
     pub(crate) const fn is_live(&self) -> bool {
         self.state == state::LIVE
     }
@@ -238,10 +239,15 @@ impl Control {
     /// Waits until a device whose server was killed waits for another one, or is gone. A device that
     /// is live after that never will.
     pub(crate) fn settled(&mut self, cookie: u64) -> Option<UblkDevice> {
+        self.settled_within(cookie, QUIESCE_TIMEOUT)
+    }
+
+    /// The same, but no longer than this.
+    pub(crate) fn settled_within(&mut self, cookie: u64, limit: Duration) -> Option<UblkDevice> {
         let begun = Instant::now();
         loop {
             let device = *self.found(cookie).first()?;
-            if !device.is_live() || begun.elapsed() > QUIESCE_TIMEOUT {
+            if !device.is_live() || begun.elapsed() > limit {
                 return Some(device);
             }
             std::thread::sleep(Duration::from_millis(2));

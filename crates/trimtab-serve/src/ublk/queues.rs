@@ -7,7 +7,7 @@
 //!
 //! # When the server is killed
 //! The kernel takes back the requests that the server has, once for each queue, and then lets new ones
-//! wait for the next server. Before Linux 6.15 one that arrives in between is handed to the thread
+//! wait for the next server. From Linux 6.7 to 6.14 one that arrives in between is handed to the thread
 //! that dies, and lost: the device then waits for it for ever, so that it can neither be taken over
 //! nor removed. That cannot be avoided here, but made short. So each queue has a ring of its own, and
 //! completions are deferred until this thread asks for them: the kernel hands out what a ring has
@@ -51,6 +51,10 @@ impl Mailbox {
     pub(crate) fn reply(&self, ticket: Ticket, outcome: Result<(), Errno>) {
         self.answers.lock().unwrap_or_else(PoisonError::into_inner).push((ticket, outcome));
         self.is_filled.store(true, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
         // Fails only if it is signalled already.
         _ = rustix::io::write(&self.wake, &1_u64.to_ne_bytes());
     }
@@ -125,13 +129,17 @@ impl Queue {
         let is_needed = !submission.is_empty() || submission.taskrun();
         drop(submission);
         if is_needed && self.ring.submit().is_err() {
-            // Interrupted, or out of memory: the next call sends them.
+            // The next call sends them.
         }
     }
 
-    /// Whether there may be something to take.
-    fn has_some(&mut self) -> bool {
-        !self.ring.completion().is_empty() || self.ring.submission().taskrun()
+    fn has_arrivals(&mut self) -> bool {
+        !self.ring.completion().is_empty()
+    }
+
+    /// Whether commands were not sent: the kernel had no memory, or was interrupted.
+    fn has_unsent(&mut self) -> bool {
+        !self.ring.submission().is_empty()
     }
 }
 
@@ -176,8 +184,8 @@ impl Queues {
     /// Takes the next request. A write's data are put into `buffer`.
     pub(crate) fn take<'a>(&mut self, buffer: &'a mut [u8]) -> Taken<'a> {
         self.answer_others();
+        self.submit();
         loop {
-            self.submit();
             while let Some((queue, tag)) = self.arrived() {
                 let descriptor = self.queues[usize::from(queue)].descriptors.get(tag);
                 if let Some(found) = self.found(queue, tag, &descriptor, buffer) {
@@ -185,13 +193,19 @@ impl Queues {
                     return Taken::Request(ticket, request.with(buffer));
                 }
             }
-            // What is signalled after this is found below, or wakes the thread.
+            // What is signalled from here on wakes the thread; what was before is asked for now. Not
+            // until no ring says that it has deferred something: one may say so when it has not.
             self.mailbox.reset();
-            let answered = self.answer_others();
-            if !answered && !self.queues.iter_mut().any(Queue::has_some) {
-                return if self.has_ended { Taken::Ended } else { Taken::Nothing };
+            self.answer_others();
+            self.submit();
+            if !self.queues.iter_mut().any(Queue::has_arrivals) {
+                break;
             }
         }
+        if self.queues.iter_mut().any(Queue::has_unsent) {
+            self.mailbox.wake();
+        }
+        if self.has_ended { Taken::Ended } else { Taken::Nothing }
     }
 
     /// The queue and tag of a request that has arrived, from each queue in turn.
@@ -261,14 +275,10 @@ impl Queues {
         self.command(io::COMMIT_AND_FETCH_REQ, queue, tag, result);
     }
 
-    /// Takes over the answers of other threads. Returns whether there were any.
-    fn answer_others(&mut self) -> bool {
-        let answers = self.mailbox.take();
-        let some = !answers.is_empty();
-        for (ticket, outcome) in answers {
+    fn answer_others(&mut self) {
+        for (ticket, outcome) in self.mailbox.take() {
             self.answer(ticket, outcome.map(|()| &[][..]));
         }
-        some
     }
 
     fn command(&mut self, command: u32, queue: u16, tag: u16, result: i32) {

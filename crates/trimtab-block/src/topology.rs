@@ -152,7 +152,7 @@ enum Target {
     Copies,
     /// The process may not read the rule.
     Hidden,
-    /// The rule is not implemented here.
+    /// A rule of another kind: its members may be known, not what is where.
     Unknown,
 }
 

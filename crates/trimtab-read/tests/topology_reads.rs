@@ -203,7 +203,7 @@ fn unknown_mapping_is_counted() {
         let tracker = tracked(&devices, &late, &pins);
         let options = options(late, &tracker.drive(0).unwrap(), &pins);
         let mut page = Page::new();
-        // A target whose mapping is not implemented, on one drive: the drive is known.
+        // A target whose mapping trimtab does not know, on one drive: the drive is known.
         let one = Mapped::new(&format!("0 2048 unstriped 2 16 0 {} 0", a.path));
         let reader = Reader::open(&one.path, &options).unwrap();
         assert!(reader.read_at(page.of(4096), 0, CRITICAL).is_err());

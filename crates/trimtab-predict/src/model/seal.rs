@@ -28,7 +28,7 @@ impl Hash {
 const BEFORE: &str = "\"checksum\": \"";
 const BEHIND: &str = "\"\n}\n";
 
-/// The placeholder of the checksum.
+/// What stands for the checksum in a card that has none yet.
 pub(super) const BLANK: &str = "0000000000000000";
 
 /// Replaces [`BLANK`] by the checksum.

@@ -77,7 +77,7 @@ impl FioIolog {
     }
 }
 
-/// A single word: a path for kernel device names; a placeholder for an empty name.
+/// A single word: a path for kernel device names, `device` for an empty name.
 fn file_name(name: &str, suffix: &str) -> String {
     match device_path(name) {
         Some(path) => path + suffix,

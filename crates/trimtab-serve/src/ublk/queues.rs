@@ -128,8 +128,9 @@ impl Queue {
         let submission = self.ring.submission();
         let is_needed = !submission.is_empty() || submission.taskrun();
         drop(submission);
-        if is_needed && self.ring.submit().is_err() {
-            // The next call sends them.
+        if is_needed {
+            // What the kernel does not take, the next call sends.
+            _ = self.ring.submit();
         }
     }
 
@@ -193,8 +194,9 @@ impl Queues {
                     return Taken::Request(ticket, request.with(buffer));
                 }
             }
-            // What is signalled from here on wakes the thread; what was before is asked for now. Not
-            // until no ring says that it has deferred something: one may say so when it has not.
+            // What is signalled from here on wakes the thread; what was before is asked for now. That
+            // a ring says that it has deferred something is no reason to go on: kernels may leave that
+            // flag set when there is nothing.
             self.mailbox.reset();
             self.answer_others();
             self.submit();

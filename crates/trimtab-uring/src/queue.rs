@@ -116,20 +116,29 @@ impl KernelQueue {
             self.submit()?;
         }
         // The page cache answers at once.
-        if self.has_completion() {
-            return self.finish_deferred();
+        let says_more = self.has_completion();
+        if says_more {
+            self.finish_deferred()?;
+            if self.has_completed() {
+                return Ok(());
+            }
         }
+        // A kernel that says wrongly that there is more goes on saying so.
+        let is_wrong = says_more && self.ring.submission().taskrun();
+        let has_completion = |queue: &mut Self| match is_wrong {
+            true => queue.has_completed(),
+            false => queue.has_completion(),
+        };
         let begun = monotonic();
         let polled = match self.typical <= SPIN || until.since(begun) <= SPIN {
             true => until.min(begun + SPIN),
             false => begun,
         };
-        while !self.has_completion() && monotonic() < polled {
+        while !has_completion(self) && monotonic() < polled {
             std::hint::spin_loop();
         }
-        if self.has_completion() {
-            self.finish_deferred()?;
-        } else if polled < until {
+        self.finish_deferred()?;
+        if polled < until && !self.has_completed() {
             self.sleep(until)?;
         }
         let took = monotonic().since(begun).min(MOST_OF_A_WAIT);
@@ -158,10 +167,15 @@ impl KernelQueue {
     }
 
     /// Whether a completion can be taken, as far as that is visible without a system call.
+    ///
+    /// It may say so wrongly: a kernel that is told of deferred work while it ends some goes on saying
+    /// that there is more.
     pub(crate) fn has_completion(&mut self) -> bool {
-        !self.reported.is_empty()
-            || !self.ring.completion().is_empty()
-            || self.ring.submission().taskrun()
+        self.has_completed() || self.ring.submission().taskrun()
+    }
+
+    fn has_completed(&mut self) -> bool {
+        !self.reported.is_empty() || !self.ring.completion().is_empty()
     }
 
     /// Makes the kernel finish what it has deferred to the thread's next call.

@@ -14,7 +14,7 @@ use crate::members::{Member, Members};
 use budget::Budget;
 use demand::Demand;
 use forecast::Forecast;
-use turns::Turns;
+use turns::{Burst, Turns};
 use watch::{Ticket, Watch};
 
 /// The parameters of [`Trimtab`].
@@ -43,9 +43,16 @@ const LIKELY: f64 = 0.6;
 const SCARCE: f64 = 0.9;
 /// The longest that a read waits for a late member, as a share of the longest reads lately.
 const MOST_PATIENCE: f64 = 0.5;
-/// Turns are made if going around all that is late would cost at most so many times the budget.
+/// A read that has waited for so long goes around its member whatever the budget has, and all reads go
+/// around one that has answered nothing for so long: it is stuck, perhaps for seconds.
+const MOST_WAIT: Nanos = Nanos::from_millis(250);
+/// Marks of a read's timers: the first one, and that after [`MOST_WAIT`].
+const PATIENCE: u8 = 0;
+const LAST: u8 = 1;
+/// Turns are made if going around all that is late would cost at most so many times the budget, by the
+/// most that it was lately.
 const MOST_DEMAND: f64 = 1.6;
-/// With a demand of so many times the budget, or less, it is not spared.
+/// With a demand of so many times the budget, or less, it is not spared, and pays for all that is late.
 const AMPLE_DEMAND: f64 = 0.7;
 /// One of so many reads still asks a member that is gone around: to see when it is over.
 const PROBES: u64 = 8;
@@ -85,6 +92,8 @@ pub struct Trimtab {
     /// Those of the user, and of parity.
     budgets: [Budget; 2],
     demand: Demand,
+    /// Whether a member more could be gone around, by the last read of the user.
+    can_compute: bool,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
     /// When the last one of them that counted began.
@@ -110,6 +119,7 @@ impl Trimtab {
             usual_write: 0.0,
             budgets: [Budget::default(); 2],
             demand: Demand::default(),
+            can_compute: false,
             wins: 1.0,
             counted: None,
             reads: 0,
@@ -129,13 +139,22 @@ impl Trimtab {
     /// left it is spent where it saves most.
     fn patience(&mut self, read: &StripeRead<'_>) -> Nanos {
         let least = self.late();
-        let most = (self.turns.longest() * MOST_PATIENCE).max(least);
+        let longest = self.turns.longest().min(MOST_WAIT.0 as f64 / MOST_PATIENCE);
+        let most = (longest * MOST_PATIENCE).max(least);
         // Where the budget can pay for all that is late, none is spared.
         let pays = |peak: f64| peak <= AMPLE_DEMAND * self.options.most_extra;
         let is_ample = self.demand.extra().is_some_and(pays);
         let plenty = if is_ample { 1.0 } else { self.budget(read).plenty() };
         // Geometric between the two.
         Nanos((most * libm::pow(least / most, plenty)) as u64)
+    }
+
+    /// Whether the budget can pay for what turns take, and p99 does not rise by them.
+    fn wants_turns(&self) -> bool {
+        let most_extra = self.options.most_extra;
+        self.can_compute
+            && self.demand.is_affordable(MOST_DEMAND * most_extra, AMPLE_DEMAND * most_extra)
+            && self.demand.is_safe(AMPLE_DEMAND * most_extra, budget::MOST, self.watches.len())
     }
 
     /// How likely a read of a member is late.
@@ -151,12 +170,19 @@ impl Trimtab {
         of.iter().filter(|&member| self.forecast(now, member) >= likely).collect()
     }
 
-    /// Goes around members, if that is worth it and the budget has what it takes.
+    /// Those that are stuck.
+    fn stuck(&self, now: Nanos, of: Members) -> Members {
+        let is_stuck = |member: &Member| self.watches[member.index()].silent(now) >= MOST_WAIT;
+        of.iter().filter(is_stuck).collect()
+    }
+
+    /// Goes around members, if that is worth it and the budget has what it takes, or it must be.
     fn around(
         &mut self,
         now: Nanos,
         read: &StripeRead<'_>,
         late: Members,
+        must: bool,
         asks: &mut Asks,
     ) -> bool {
         if late.is_empty() || late.count() > read.spare() {
@@ -169,7 +195,10 @@ impl Trimtab {
         let avoid = self.likely_late(now, others, 0.5);
         let present = read.wanted().without(late).count();
         let cost = read.needed.saturating_sub(present);
-        if others.without(avoid).count() < cost || !self.budget(read).spend(f64::from(cost)) {
+        if others.without(avoid).count() < cost {
+            return false;
+        }
+        if !self.budget(read).spend(f64::from(cost), must) {
             return false;
         }
         asks.around(late, avoid, Members::NONE);
@@ -188,25 +217,35 @@ impl ReadPolicy for Trimtab {
             budget.earn(most_extra);
         }
         let bar = LIKELY + SCARCE * (1.0 - budget.plenty());
-        let late = self.likely_late(now, wanted, bar);
-        if !self.reads.is_multiple_of(PROBES) && self.around(now, read, late, asks) {
-            asks.directly(wanted.without(late));
+        let is_probe = self.reads.is_multiple_of(PROBES);
+        let stuck = self.stuck(now, wanted);
+        if self.around(now, read, stuck, true, asks) {
+            asks.directly(if is_probe { wanted } else { wanted.without(stuck) });
         } else {
-            asks.directly(wanted);
+            let late = self.likely_late(now, wanted, bar);
+            let is_around = !is_probe && self.around(now, read, late, false, asks);
+            asks.directly(if is_around { wanted.without(late) } else { wanted });
         }
         if self.usual > 0.0 {
-            asks.timer(now + self.patience(read), 0);
+            asks.timer(now + self.patience(read), PATIENCE);
+        } else {
+            asks.timer(now + MOST_WAIT, LAST);
         }
     }
 
-    fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, _: u8, asks: &mut Asks) {
+    fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, mark: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
-        self.around(now, read, missing, asks);
+        if !self.around(now, read, missing, mark == LAST, asks) && mark != LAST {
+            asks.timer((read.begun + MOST_WAIT).max(now), LAST);
+        }
     }
 
     fn ended(&mut self, now: Nanos, read: &StripeRead<'_>) {
         if read.of_user {
-            let late = now.since(read.begun).0 as f64 >= self.late() || !read.around.is_empty();
+            self.can_compute = read.spare() > 0;
+            // Failed members are gone around too.
+            let around = read.around.without(read.failed);
+            let late = now.since(read.begun).0 as f64 >= self.late() || !around.is_empty();
             let (members, needed) = (read.wanted().count(), read.needed);
             self.demand.read(read.begun, late, members, needed.saturating_sub(members - 1));
         }
@@ -256,18 +295,25 @@ impl ReadPolicy for Trimtab {
         let watch = &mut self.watches[ended.member.index()];
         watch.pass(now, late);
         let ticket = Ticket(ended.ticket);
-        let was_late = watch.ended(ticket);
+        let was_late = watch.ended(now, ticket);
         if ended.outcome != Some(Outcome::Done) {
             return;
         }
         self.forecast.learn(ticket.state(), was_late);
         if was_late && self.usual > 0.0 {
-            let most = MOST_DEMAND * self.options.most_extra;
-            let affordable = self.demand.extra().is_some_and(|extra| extra <= most);
-            let wanted = affordable && self.demand.is_safe();
-            if self.turns.took_long(ended.member, ended.sent, now, wanted) {
+            match self.turns.took_long(ended.member, ended.sent, now) {
                 // Before the first burst drives differ from what they are like later.
-                self.demand = Demand::default();
+                Some(Burst::FirstOfAll) => {
+                    self.demand = Demand::default();
+                    self.demand.burst_begins(ended.member);
+                }
+                Some(Burst::Another) => {
+                    self.demand.burst_begins(ended.member);
+                    if self.wants_turns() {
+                        self.turns.take_turns();
+                    }
+                }
+                None => {}
             }
             return;
         }

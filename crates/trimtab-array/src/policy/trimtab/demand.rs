@@ -2,13 +2,27 @@
 
 use trimtab_io::Nanos;
 
+use crate::MOST_MEMBERS;
+use crate::members::Member;
+
 /// Requests of the user over which a mean is taken: those of several bursts.
 const REMEMBERED: f64 = 50_000.0;
+/// A mean over whole cycles is taken over so many, at least.
+const CYCLES: f64 = 8.0;
+/// A member's cycle is as long as the longest time between two of its bursts, which is forgotten by this
+/// factor with each burst: one that seems to be two makes no short cycle.
+const FORGET: f64 = 7.0 / 8.0;
+/// A member that has had no burst for so many of its cycles has none any more.
+const GONE: f64 = 2.0;
+/// A cycle of all members has ended after this share of the longest one.
+const WHOLE: f64 = 0.9;
 /// A mean over fewer stripes says nothing.
 const ENOUGH: f64 = 8_000.0;
-/// A share of late requests that p99 does not show ...
+/// A share of late requests that p99 does not show, ...
 const BELOW_P99: f64 = 0.01;
-/// ... and one that it surely shows, whatever chance adds.
+/// ... one that it shows, even though some of those that are gone around would not have been late, ...
+const AT_P99: f64 = 0.0125;
+/// ... and one of which p99 is not among the shortest, so that more of them hardly move it.
 const ABOVE_P99: f64 = 0.02;
 
 /// The mean over the stripes of recent requests, and the most that it was.
@@ -22,15 +36,16 @@ struct Recent {
 }
 
 impl Recent {
-    /// Adds a stripe, which may be the first one of a request.
-    fn add(&mut self, value: f64, is_first: bool) {
-        if is_first {
-            let kept = 1.0 - 1.0 / REMEMBERED;
-            self.sum *= kept;
-            self.stripes *= kept;
-            // As slowly as turns are made.
-            self.peak *= 1.0 - 0.1 / REMEMBERED;
-        }
+    /// A request begins. The mean is that of so many.
+    fn forget(&mut self, requests: f64) {
+        let kept = 1.0 - 1.0 / requests;
+        self.sum *= kept;
+        self.stripes *= kept;
+        // As slowly as turns are made.
+        self.peak *= 1.0 - 0.1 / requests;
+    }
+
+    fn add(&mut self, value: f64) {
         self.sum += value;
         self.stripes += 1.0;
         if self.is_enough() {
@@ -47,51 +62,161 @@ impl Recent {
     }
 }
 
+/// The mean over whole cycles. Where bursts are rare the mean of recent requests falls between two of
+/// them and rises in each.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfCycles {
+    mean: Recent,
+    /// What it was at the ends of the last two.
+    noted: [Option<f64>; 2],
+}
+
+impl OfCycles {
+    /// A cycle has ended.
+    fn note(&mut self) {
+        if self.mean.is_enough() {
+            self.noted = [Some(self.mean.mean()), self.noted[0]];
+        }
+    }
+
+    fn least(&self) -> Option<f64> {
+        Some(self.noted[0]?.min(self.noted[1].unwrap_or(f64::INFINITY)))
+    }
+
+    fn most(&self) -> Option<f64> {
+        Some(self.noted[0]?.max(self.noted[1].unwrap_or(0.0)))
+    }
+}
+
 /// Late requests of one kind, and how many members they go to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     late: Recent,
+    late_of_cycles: OfCycles,
     width: Recent,
     /// When the newest request began.
     newest: Nanos,
+    /// Requests since the last cycle ended, and in the longest one lately.
+    requests: f64,
+    cycle: f64,
 }
 
 impl Kind {
+    /// Over how many requests the mean over whole cycles is taken: in the first one over all.
+    fn of_cycles(&self) -> f64 {
+        match self.cycle > 0.0 {
+            true => REMEMBERED.max(CYCLES * self.cycle.max(self.requests)),
+            false => f64::INFINITY,
+        }
+    }
+
     /// A stripe's part of a request has ended. Returns whether it is the request's first one.
     fn add(&mut self, begun: Nanos, late: bool, members: u32) -> bool {
         let is_first = begun > self.newest;
         self.newest = self.newest.max(begun);
-        self.late.add(f64::from(u8::from(late)), is_first);
-        self.width.add(f64::from(members), is_first);
+        if is_first {
+            self.requests += 1.0;
+            self.late.forget(REMEMBERED);
+            self.late_of_cycles.mean.forget(self.of_cycles());
+            self.width.forget(REMEMBERED);
+        }
+        let late = f64::from(u8::from(late));
+        self.late.add(late);
+        self.late_of_cycles.mean.add(late);
+        self.width.add(f64::from(members));
         is_first
     }
 
-    /// Whether turns leave p99 as it is.
-    fn is_safe(&self) -> bool {
-        let at_most = self.late.peak * self.width.mean().max(1.0);
-        self.late.is_enough() && (self.late.mean() >= ABOVE_P99 || at_most < BELOW_P99)
+    fn end_cycle(&mut self) {
+        self.cycle = (self.cycle * FORGET).max(self.requests);
+        self.requests = 0.0;
+        self.late_of_cycles.note();
+    }
+
+    /// How many times as many requests may be late with turns.
+    fn spread(&self) -> f64 {
+        self.width.mean().max(1.0)
+    }
+
+    /// Whether turns leave p99 as it is, if it shows late requests from this share on.
+    fn is_safe(&self, above: f64) -> bool {
+        let at_most = self.late.peak * self.spread();
+        let is_below = self.late.is_enough() && at_most < BELOW_P99;
+        is_below || self.late_of_cycles.least().is_some_and(|least| least >= above)
     }
 }
 
 /// What turns would change.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
     /// Extra reads for each read, if all that is late were gone around.
     extra: Recent,
+    extra_of_cycles: OfCycles,
     reads: Kind,
     writes: Kind,
+    cycle: Cycle,
+}
+
+/// The time in which each member has a burst, in requests of the user.
+#[derive(Clone, Debug, Default)]
+struct Cycle {
+    now: f64,
+    /// When the last one ended.
+    ended: f64,
+    members: [OfMember; MOST_MEMBERS],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfMember {
+    /// When its last burst began.
+    began: Option<f64>,
+    cycle: f64,
+}
+
+impl Cycle {
+    /// A member's burst begins. Returns whether a cycle of all members has ended.
+    fn burst_begins(&mut self, member: Member) -> bool {
+        let now = self.now;
+        let own = &mut self.members[member.index()];
+        let Some(before) = own.began.replace(now) else { return false };
+        own.cycle = (own.cycle * FORGET).max(now - before);
+        let lasts = |own: &&OfMember| own.began.is_some_and(|at| now - at <= GONE * own.cycle);
+        let cycles = self.members.iter().filter(lasts).map(|own| own.cycle);
+        let ends = now - self.ended >= WHOLE * cycles.fold(0.0, f64::max);
+        if ends {
+            self.ended = now;
+        }
+        ends
+    }
 }
 
 impl Demand {
     /// A stripe's read of so many members has ended. Going around one of them takes so many extra reads.
     pub(super) fn read(&mut self, begun: Nanos, late: bool, members: u32, extra: u32) {
-        let is_first = self.reads.add(begun, late, members);
-        self.extra.add(if late { f64::from(extra) } else { 0.0 }, is_first);
+        if self.reads.add(begun, late, members) {
+            self.extra.forget(REMEMBERED);
+            self.extra_of_cycles.mean.forget(self.reads.of_cycles());
+            self.cycle.now += 1.0;
+        }
+        let extra = if late { f64::from(extra) } else { 0.0 };
+        self.extra.add(extra);
+        self.extra_of_cycles.mean.add(extra);
     }
 
     /// A stripe's write of so many members has ended.
     pub(super) fn write(&mut self, begun: Nanos, late: bool, members: u32) {
-        self.writes.add(begun, late, members);
+        if self.writes.add(begun, late, members) {
+            self.cycle.now += 1.0;
+        }
+    }
+
+    /// A member's burst begins.
+    pub(super) fn burst_begins(&mut self, member: Member) {
+        if self.cycle.burst_begins(member) {
+            self.reads.end_cycle();
+            self.writes.end_cycle();
+            self.extra_of_cycles.note();
+        }
     }
 
     /// The most extra reads that are to be expected, for each read; none before enough is known.
@@ -99,13 +224,32 @@ impl Demand {
         self.extra.is_enough().then_some(self.extra.peak)
     }
 
+    /// Whether the extra reads for each read are at most so many by their peak, or so many in the mean of
+    /// whole cycles.
+    pub(super) fn is_affordable(&self, peak: f64, of_cycles: f64) -> bool {
+        self.extra().is_some_and(|extra| extra <= peak)
+            || self.extra_of_cycles.most().is_some_and(|extra| extra <= of_cycles)
+    }
+
+    /// Whether so many extra reads for each read, of which the budget saves up `saved`, pay for all
+    /// late reads that so many members have with turns.
+    fn pays(&self, most: f64, saved: f64, members: usize) -> bool {
+        let Some(extra) = self.extra_of_cycles.most() else { return false };
+        let of_burst = extra * self.reads.cycle / members as f64;
+        extra * self.reads.spread() <= most && of_burst <= saved
+    }
+
     /// Whether turns leave p99 as it is, of reads and of writes.
     ///
     /// While all members are busy at the same time, a request of several is late as often as that
     /// of one. With turns each of its members delays it at another time. So a share of late
     /// requests that p99 does not show may rise to one that it does.
-    pub(super) fn is_safe(&self) -> bool {
-        self.reads.is_safe() && self.writes.is_safe()
+    ///
+    /// Where `most` extra reads for each read, of which so many are saved up, pay for all of them,
+    /// the reads that are late with turns wait for a computation instead of for a member.
+    pub(super) fn is_safe(&self, most: f64, saved: f64, members: usize) -> bool {
+        let above = if self.pays(most, saved, members) { AT_P99 } else { ABOVE_P99 };
+        self.reads.is_safe(above) && self.writes.is_safe(ABOVE_P99)
     }
 }
 
@@ -116,6 +260,9 @@ mod tests {
     fn demand(late_writes: usize, late_reads: usize, members: u32) -> Demand {
         let mut demand = Demand::default();
         for number in 0..10_000 {
+            if number % 1_000 == 0 {
+                (0..4).for_each(|member| demand.burst_begins(Member(member)));
+            }
             let begun = Nanos(number as u64 + 1);
             demand.read(begun, number % 1_000 < late_reads, 2, 3);
             demand.write(begun, number % 1_000 < late_writes, members);
@@ -140,12 +287,73 @@ mod tests {
 
     #[test]
     fn turns_may_not_move_p99() {
-        assert!(!Demand::default().is_safe(), "nothing is known");
-        assert!(demand(1, 1, 2).is_safe());
-        assert!(!demand(7, 1, 2).is_safe(), "1.4% of the writes would be late");
-        assert!(!demand(1, 7, 2).is_safe(), "1.4% of the reads would be late");
-        assert!(!demand(3, 1, 8).is_safe());
-        assert!(demand(50, 50, 8).is_safe(), "p99 is late already");
+        let is_safe = |late_writes, late_reads, members| {
+            demand(late_writes, late_reads, members).is_safe(0.0, 6_000.0, 4)
+        };
+        assert!(!Demand::default().is_safe(1.0, 6_000.0, 4), "nothing is known");
+        assert!(is_safe(1, 1, 2));
+        assert!(!is_safe(7, 1, 2), "1.4% of the writes would be late");
+        assert!(!is_safe(1, 7, 2), "1.4% of the reads would be late");
+        assert!(!is_safe(3, 1, 8));
+        assert!(is_safe(50, 50, 8), "p99 is late already");
+    }
+
+    #[test]
+    fn late_reads_that_are_computed_do_not_move_p99() {
+        // Those of two members, 3 extra reads each.
+        assert!(!demand(1, 15, 2).is_safe(0.08, 6_000.0, 4));
+        assert!(demand(1, 15, 2).is_safe(0.1, 6_000.0, 4));
+        assert!(!demand(1, 7, 2).is_safe(0.1, 6_000.0, 4), "none is shown without turns");
+        assert!(!demand(15, 15, 2).is_safe(0.1, 6_000.0, 4), "writes are not computed");
+    }
+
+    /// Reads of cycles of 100,000, of which those that come in the burst of all members, at the cycle's
+    /// begin, are late. Returns what is known when the burst of the last cycle begins.
+    fn rare_bursts(cycles: u64, late: u64, is_split: bool) -> Demand {
+        let mut demand = Demand::default();
+        for number in 0..cycles * 100_000 {
+            let place = number % 100_000;
+            if place == 0 || is_split && place == 2_000 {
+                (0..4).for_each(|member| demand.burst_begins(Member(member)));
+            }
+            let begun = Nanos(number + 1);
+            demand.read(begun, place < late, 1, 3);
+            demand.write(begun, place < 5_000, 2);
+        }
+        demand.burst_begins(Member(0));
+        demand
+    }
+
+    #[test]
+    fn bursts_that_are_rare_do_not_move_the_mean() {
+        for (cycles, is_split) in [(2, false), (3, false), (10, false), (10, true)] {
+            let demand = rare_bursts(cycles, 1_400, is_split);
+            let least = demand.reads.late_of_cycles.least().unwrap();
+            assert!((0.0125..0.0145).contains(&least), "{cycles} {is_split} {least}");
+            let extra = demand.extra_of_cycles.most().unwrap();
+            assert!((0.038..0.044).contains(&extra), "{cycles} {is_split} {extra}");
+            assert!(demand.is_safe(0.07, 6_000.0, 4), "{cycles} {is_split}");
+            assert!(!demand.is_safe(0.0, 6_000.0, 4), "{cycles} {is_split}");
+        }
+        assert!(!rare_bursts(10, 1_400, false).is_safe(0.07, 900.0, 4), "each burst costs 1,050");
+        assert!(!rare_bursts(10, 1_100, false).is_safe(0.07, 6_000.0, 4));
+        assert!(!rare_bursts(10, 1_100, true).is_safe(0.07, 6_000.0, 4));
+    }
+
+    #[test]
+    fn members_with_more_bursts_than_others_make_no_cycle() {
+        // As the drive of parity has of RAID 4.
+        let mut cycle = Cycle::default();
+        let mut ends = 0;
+        for quarter in 0..40 {
+            cycle.now = f64::from(quarter) * 1_000.0;
+            ends += u32::from(cycle.burst_begins(Member(3)));
+            if quarter % 4 == 0 {
+                ends += u32::from(cycle.burst_begins(Member(0)));
+            }
+        }
+        // The first four quarters show nothing else than the fast member's bursts.
+        assert!((9..=13).contains(&ends), "{ends}");
     }
 
     #[test]

@@ -27,6 +27,14 @@ pub(super) struct Turns {
     next_wait: u32,
 }
 
+/// The burst that begins with a late read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Burst {
+    /// No member has had one before.
+    FirstOfAll,
+    Another,
+}
+
 #[derive(Clone, Debug, Default)]
 struct Turn {
     bursts: Bursts,
@@ -53,24 +61,18 @@ impl Turns {
         turn.allowed = (turn.allowed + bytes * share).min(MOST_ALLOWED);
     }
 
-    /// A late read of a member has ended. Turns are made if they are wanted, and all members have had
-    /// some bursts. Returns whether it is the first one of all.
-    pub(super) fn took_long(
-        &mut self,
-        member: Member,
-        sent: Nanos,
-        now: Nanos,
-        wanted: bool,
-    ) -> bool {
-        let is_first = self.members.iter().all(|turn| turn.bursts.count() == 0);
+    /// A late read of a member has ended. Returns whether a burst begins with it.
+    pub(super) fn took_long(&mut self, member: Member, sent: Nanos, now: Nanos) -> Option<Burst> {
+        let burst = if self.members.iter().all(|turn| turn.bursts.count() == 0) {
+            Burst::FirstOfAll
+        } else {
+            Burst::Another
+        };
         let begins = self.members[member.index()].bursts.took_long(sent, now.since(sent), now);
         if begins {
             self.wait = self.wait.saturating_sub(1);
-            if wanted && self.members.iter().all(|turn| turn.bursts.count() > PERIODS) {
-                self.take_turns();
-            }
         }
-        is_first && begins
+        begins.then_some(burst)
     }
 
     /// The next member of which so many bytes are to be written again.
@@ -95,9 +97,11 @@ impl Turns {
         all.then(|| self.members.iter().map(|turn| turn.bursts.phase()).collect())
     }
 
-    /// Distributes the members' turns evenly, if they have come too close to each other.
-    fn take_turns(&mut self) {
-        if self.members.iter().any(|turn| turn.debt > 0.0) {
+    /// Distributes the members' turns evenly, if they have come too close to each other, and all
+    /// members have had some bursts.
+    pub(super) fn take_turns(&mut self) {
+        let is_known = |turn: &Turn| turn.bursts.count() > PERIODS && turn.debt <= 0.0;
+        if !self.members.iter().all(is_known) {
             return;
         }
         let Some(phases) = self.phases() else { return };
@@ -134,6 +138,13 @@ impl Turns {
 mod tests {
     use super::*;
 
+    /// A read is late for 50 ms.
+    fn late(turns: &mut Turns, member: Member, sent: Nanos) {
+        if turns.took_long(member, sent, sent + Nanos::from_millis(50)).is_some() {
+            turns.take_turns();
+        }
+    }
+
     /// Members that are written alike, and clean each 1,000 bytes of theirs. Returns how far apart
     /// their bursts begin in the end, in bytes.
     fn least_gap(turns: &mut Turns, clean: impl Fn(u64, usize) -> bool) -> u64 {
@@ -149,7 +160,7 @@ mod tests {
                 turns.written(member, bytes as f64, 0.25);
                 if clean(*written, number) {
                     last[number] = step;
-                    turns.took_long(member, now, now + Nanos::from_millis(50), true);
+                    late(turns, member, now);
                 }
             }
         }
@@ -174,7 +185,7 @@ mod tests {
                 turns.written(Member(number), 1.0, 0.25);
                 if step % 1_000 == 0 {
                     let now = Nanos::from_millis(20 * step);
-                    turns.took_long(Member(number), now, now + Nanos::from_millis(50), true);
+                    late(&mut turns, Member(number), now);
                 }
             }
             if step == 200_000 {

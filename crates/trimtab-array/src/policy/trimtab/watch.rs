@@ -20,6 +20,8 @@ pub(super) struct Watch {
     passed: usize,
     /// How many of these have not ended.
     late: u32,
+    /// When a read ended last.
+    answered: Nanos,
     /// Outcomes of the last reads, the newest first: 1 is late.
     recent: u32,
 }
@@ -70,6 +72,12 @@ impl Watch {
         State((self.late.min(IN_FLIGHT - 1) * (RECENT + 1) + recent) as u8)
     }
 
+    /// For how long it has answered none of the reads that are in flight.
+    pub(super) fn silent(&self, now: Nanos) -> Nanos {
+        let oldest = self.sent.front().map_or(now, |&(sent, _)| sent);
+        now.since(oldest.max(self.answered))
+    }
+
     /// A read is sent.
     pub(super) fn sent(&mut self, now: Nanos) -> Ticket {
         let number = self.first.wrapping_add(self.sent.len() as u32);
@@ -78,7 +86,8 @@ impl Watch {
     }
 
     /// A read has ended. Returns whether it was late.
-    pub(super) fn ended(&mut self, ticket: Ticket) -> bool {
+    pub(super) fn ended(&mut self, now: Nanos, ticket: Ticket) -> bool {
+        self.answered = now;
         // Numbers are modulo what the ticket has room for.
         let place = (ticket.0 >> STATE_BITS).wrapping_sub(self.first) << STATE_BITS >> STATE_BITS;
         let place = place as usize;
@@ -119,11 +128,22 @@ mod tests {
         assert_eq!(parts(watch.state()), (0, 0));
         watch.pass(Nanos::from_micros(1_000), USUAL);
         assert_eq!(parts(watch.state()), (1, 1));
-        assert!(!watch.ended(second), "half a millisecond");
+        assert!(!watch.ended(Nanos::from_millis(1), second), "half a millisecond");
         assert_eq!(parts(watch.state()), (1, 1));
         assert_eq!(parts(watch.sent(Nanos::from_micros(1_100)).state()), (1, 1));
-        assert!(watch.ended(first));
+        assert!(watch.ended(Nanos::from_millis(2), first));
         assert_eq!(parts(watch.state()), (0, 1));
+    }
+
+    #[test]
+    fn members_that_answer_nothing_are_silent() {
+        let mut watch = Watch::default();
+        let ms = Nanos::from_millis;
+        assert_eq!(watch.silent(ms(500)), Nanos::ZERO, "nothing is asked of it");
+        let (_, second) = (watch.sent(ms(500)), watch.sent(ms(600)));
+        assert_eq!(watch.silent(ms(700)), ms(200));
+        watch.ended(ms(700), second);
+        assert_eq!(watch.silent(ms(900)), ms(200), "since the answer, not the oldest");
     }
 
     #[test]
@@ -133,7 +153,7 @@ mod tests {
         watch.pass(Nanos::from_secs(1), USUAL);
         assert_eq!(parts(watch.state()), (3, 3));
         for ticket in [tickets[1], tickets[0], tickets[2]] {
-            assert!(watch.ended(ticket));
+            assert!(watch.ended(Nanos::from_secs(1), ticket));
         }
         assert_eq!(parts(watch.state()).0, 0);
         assert!(watch.sent.is_empty());

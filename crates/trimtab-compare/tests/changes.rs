@@ -37,8 +37,8 @@ arrivals = {{ kind = 'poisson', iops = 1000 }}
     run(what, &text)
 }
 
-/// Runs `base` and `trimtab`.
-fn run(what: &str, text: &str) -> [StrategyReport; 2] {
+/// Runs the strategies.
+fn run<const N: usize>(what: &str, text: &str) -> [StrategyReport; N] {
     let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
     let report = compare(&comparison, &BuiltinTrainer, 1, &|_| {}).unwrap();
     for row in &report.strategies {
@@ -89,6 +89,86 @@ fn a_drive_that_dies_and_comes_back_costs_no_tail() {
     }
     // A tenth of all reads would fail first and be sent again.
     assert!(figure(&trimtab, "extra_io_percent") < 3.0);
+}
+
+/// While all drives are stalled no duplicate gains anything. That is no reason to send none afterwards:
+/// one read in fifty is slow then, and its duplicate mostly is not.
+#[test]
+fn a_stall_of_all_drives_is_no_reason_to_hedge_no_more() {
+    let serve = |fault: &str| {
+        let text = format!(
+            "seeds = [7]
+strategies = ['base', 'trimtab']
+phase_one = {{ reads = 60_000 }}
+phase_two = {{ duration_s = 20 }}
+refusal_samples = 0
+
+[workload]
+read_share = 1.0
+sizes = [{{ bytes = 4096, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'poisson', iops = 1000 }}
+
+[[device]]
+profile = 'reference'
+count = 3
+override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
+override.noise = {{ retry_probability = 0.02, retry_most = 50 }}
+fill = {{ share = 1.0, kind = 'aged' }}
+{fault}"
+        );
+        run("slow reads", &text)
+    };
+    let [_, before] = serve("");
+    let [base, after] = serve("fault = [{ kind = 'stall', at_s = 0.1, for_s = 0.1 }]");
+    // 0.6% of the reads come in the stall. In the second after it there would be 5% of all that is slow.
+    let p99 = |row| figure(row, "p99_ns");
+    assert!(p99(&after) < 0.5 * p99(&base), "{} {}", p99(&after), p99(&base));
+    assert!(figure(&after, "extra_io_percent") > 0.5 * figure(&before, "extra_io_percent"));
+}
+
+/// Whatever a predictor says, what that costs is bounded: where a tenth of the reads is slow, and where
+/// none is and moving one costs four times its latency.
+#[test]
+fn wrong_predictors_cost_little() {
+    let noisy = "override.noise = { pause_ms = 2.0, pause_every_ms = 20.0 }";
+    for (failover, noise) in [(9, noisy), (500, noisy), (200, "")] {
+        let text = format!(
+            "seeds = [7]
+strategies = ['base',
+    {{ strategy = 'trimtab', name = 'random', errors = {{ false_negatives = 0.5, false_positives = 0.5 }} }},
+    {{ strategy = 'trimtab', name = 'inverted', errors = {{ false_negatives = 1, false_positives = 1 }} }},
+    {{ strategy = 'trimtab', name = 'late', errors = {{ false_negatives = 0, false_positives = 1 }} }},
+    {{ strategy = 'trimtab', name = 'never', errors = {{ false_negatives = 1, false_positives = 0 }} }}]
+phase_one = {{ reads = 20_000 }}
+phase_two = {{ reads = 40_000 }}
+refusal_samples = 0
+costs.failover_us = {failover}
+
+[workload]
+read_share = 1.0
+sizes = [{{ bytes = 4096, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'poisson', iops = 1000 }}
+
+[[device]]
+profile = 'reference'
+count = 3
+override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
+{noise}
+fill = {{ share = 1.0, kind = 'aged' }}
+"
+        );
+        let rows: [StrategyReport; 5] = run(noise, &text);
+        let [base, wrong @ ..] = rows;
+        for row in &wrong {
+            for key in ["mean_ns", "p99_ns"] {
+                let (found, of_base) = (figure(row, key), figure(&base, key));
+                let name = &row.name;
+                assert!(found < 1.02 * of_base, "{name}, {failover} us: {found} {of_base}");
+            }
+        }
+    }
 }
 
 /// Bursts of reads and writes come to all drives at once, and more than they can take: all queues

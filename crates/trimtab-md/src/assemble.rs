@@ -183,7 +183,7 @@ pub enum AssembleError {
     },
     /// Devices of several arrays, and none was asked for.
     #[error(
-        "assemble: the devices belong to several arrays, {first} and {second}: name one of them"
+        "assemble: the devices belong to several arrays, {first} and {second}: give those of one"
     )]
     Several {
         /// One of them.
@@ -301,6 +301,7 @@ impl View<'_> {
                     Some(recovery) => MemberState::Rebuilding { role, done_to: recovery.done_to },
                 }
             }
+            (DeviceRole::Faulty, DeviceRole::Active(_)) => MemberState::Faulty,
             (_, DeviceRole::Active(own)) => self.state_of_absent(superblock, own.into(), behind),
             (DeviceRole::Faulty, _) | (_, DeviceRole::Faulty) => MemberState::Faulty,
             _ => MemberState::Spare,

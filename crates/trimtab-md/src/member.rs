@@ -61,6 +61,10 @@ pub enum MemberError {
     },
 }
 
+/// What a device had where its metadata were to be.
+#[derive(Clone, Debug)]
+pub struct Saved(Vec<(u64, Vec<u8>)>);
+
 impl Member {
     /// Opens a device or file, for writing too if `writes`.
     ///
@@ -220,6 +224,32 @@ impl Member {
         }
         self.write_bad_block_log(superblock)?;
         self.write_superblock(superblock)
+    }
+
+    /// What is now where the metadata are to be.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn save(&self, new: &NewMetadata) -> Result<Saved, MemberError> {
+        let superblock = &new.superblock;
+        let log = superblock.bad_block_log;
+        let areas = [
+            Some((SUPERBLOCK_OFFSET, SUPERBLOCK_BYTES as u64)),
+            superblock.bitmap_at().zip(new.bitmap.as_ref().map(|b| b.to_bytes().len() as u64)),
+            superblock.ppl_at(),
+            log.map(|log| (SUPERBLOCK_OFFSET.saturating_add_signed(log.offset), log.bytes)),
+        ];
+        let read = |(at, bytes)| Ok((at, self.read(at, bytes as usize, "read what is there")?));
+        Ok(Saved(areas.into_iter().flatten().map(read).collect::<Result<_, MemberError>>()?))
+    }
+
+    /// Writes what was there.
+    ///
+    /// # Errors
+    /// A call failed.
+    pub fn put_back(&self, saved: &Saved) -> Result<(), MemberError> {
+        let all = saved.0.iter();
+        all.rev().try_for_each(|(at, bytes)| self.write(*at, bytes, "write to it"))
     }
 
     /// Writes an empty partial parity log with this number where the superblock has the area, and

@@ -157,6 +157,12 @@ impl DeviceDirectory {
 
     /// Claims the directory, and creates it if necessary.
     pub(crate) fn claim(self, waiting: WhatWaits) -> Result<Claimed, Error> {
+        let control = self.control();
+        // One byte ends it (`sun_path`, unix(7)).
+        if control.as_os_str().len() >= 108 {
+            let why = "is too long for a socket: at most 107 bytes";
+            return Err(Error::BadInput(format!("{} {why}", control.display())));
+        }
         let lock = self.take_lock()?;
         // From here on other processes find it, whatever happens to this one.
         let noted = lock.set_len(0).and_then(|()| fs::write(self.lock(), pid_line()));

@@ -4,6 +4,10 @@
 //! stalls, and is far too much for those of queues, which are as good as served when they are
 //! hedged. Both attempts of a hedged read complete, so it is known by how much the duplicate was
 //! sooner.
+//!
+//! What is known gets old: after a stall of all replicas, in which no hedge gains anything, none
+//! would be sent any more, and nothing else be learnt. So after a while without one they are tried
+//! again, and where that gains nothing after twice that while.
 
 use trimtab_io::{Nanos, RequestId};
 use trimtab_predict::Forecast;
@@ -17,6 +21,9 @@ pub(crate) struct HedgeGain {
     gained: f64,
     expected: f64,
     hedges: Vec<Hedge>,
+    /// When the last one was sent, and after how long without one they are tried again.
+    newest: Nanos,
+    try_after: Nanos,
 }
 
 /// A hedged read.
@@ -33,6 +40,15 @@ struct Hedge {
 const KEPT: f64 = 0.97;
 /// So many hedges that keep what they promise are assumed at first.
 const ASSUMED: f64 = 4.0;
+/// The same where they are tried again.
+const ASSUMED_AGAIN: f64 = 1.0;
+/// They are tried again after such a while, at first and at most.
+const FIRST_TRY: Nanos = Nanos::from_millis(250);
+const LAST_TRY: Nanos = Nanos::from_secs(16);
+/// So many of a kind have shown what they gain.
+const SETTLED: f64 = 8.0;
+/// Hedges that gain less than such a share of what is expected are known to gain little.
+const LITTLE: f64 = 0.5;
 /// A hedge gains at most so many times what was expected: a read that was stuck says little of
 /// the next one.
 const MOST: f64 = 8.0;
@@ -41,19 +57,36 @@ const FOLLOWED: usize = 64;
 
 impl HedgeGain {
     pub(crate) fn new() -> Self {
-        Self { gained: 0.0, expected: 0.0, hedges: Vec::with_capacity(FOLLOWED) }
+        Self {
+            gained: 0.0,
+            expected: 0.0,
+            hedges: Vec::with_capacity(FOLLOWED),
+            newest: Nanos::ZERO,
+            try_after: FIRST_TRY,
+        }
     }
 
-    /// What a hedge gains, as a multiple of what is expected of it.
-    pub(crate) fn factor(&self) -> f64 {
-        if self.expected > 0.0 { self.gained / self.expected } else { 1.0 }
+    /// What a hedge gains that would be sent now, as a multiple of what is expected of it.
+    pub(crate) fn factor(&self, now: Nanos) -> f64 {
+        if self.expected > 0.0 && !self.is_old(now) { self.gained / self.expected } else { 1.0 }
+    }
+
+    /// Whether it was known to gain little, and not tried for a while.
+    fn is_old(&self, now: Nanos) -> bool {
+        self.gained < LITTLE * self.expected && now.since(self.newest) >= self.try_after
     }
 
     /// The read is sent to this replica as well, and `expected` ns are to be gained by it.
     pub(crate) fn hedged(&mut self, now: Nanos, read: RequestId, to: Replica, expected: f64) {
         if self.expected == 0.0 {
             (self.gained, self.expected) = (ASSUMED * expected, ASSUMED * expected);
+        } else if self.is_old(now) {
+            (self.gained, self.expected) = (ASSUMED_AGAIN * expected, ASSUMED_AGAIN * expected);
+            // Those of before the while say nothing new.
+            self.hedges.clear();
+            self.try_after = Nanos(2 * self.try_after.0).min(LAST_TRY);
         }
+        self.newest = now;
         if self.hedges.len() == FOLLOWED {
             // The one in flight for longest has gained so much at least.
             let Hedge { first, expected, .. } = self.hedges.remove(0);
@@ -86,6 +119,9 @@ impl HedgeGain {
     fn learn(&mut self, gained: f64, expected: f64) {
         self.gained = KEPT * self.gained + gained.min(MOST * expected);
         self.expected = KEPT * self.expected + expected;
+        if self.expected >= SETTLED * expected && self.gained >= LITTLE * self.expected {
+            self.try_after = FIRST_TRY;
+        }
     }
 }
 
@@ -127,12 +163,42 @@ mod tests {
     #[test]
     fn hedges_that_gain_nothing_are_expected_to_gain_nothing() {
         let mut gain = HedgeGain::new();
-        assert_eq!(gain.factor(), 1.0);
+        let now = Nanos::from_millis(200);
+        assert_eq!(gain.factor(now), 1.0);
         serve(&mut gain, 200, None);
-        assert!(gain.factor() < 0.01, "{}", gain.factor());
+        assert!(gain.factor(now) < 0.01, "{}", gain.factor(now));
         serve(&mut gain, 200, Some(50));
-        assert!((0.49..0.51).contains(&gain.factor()), "{}", gain.factor());
+        assert!((0.49..0.51).contains(&gain.factor(now)), "{}", gain.factor(now));
         assert!(gain.hedges.is_empty());
+    }
+
+    #[test]
+    fn hedges_that_gained_nothing_are_tried_again_more_and_more_seldom() {
+        let mut gain = HedgeGain::new();
+        let (mut now, mut tried, mut early) = (Nanos::ZERO, 0, 0);
+        for i in 0..60_000 {
+            now = now + Nanos::from_millis(1);
+            // None is sent that gains a fifth less than expected.
+            if gain.factor(now) >= 0.2 {
+                let read = RequestId(i);
+                gain.hedged(now, read, Replica(1), EXPECTED);
+                gain.read_completed(now, read, Replica(0));
+                tried += 1;
+                early += u32::from(i < 1_000);
+            }
+        }
+        assert!((10..40).contains(&early), "{early}");
+        assert!((early..100).contains(&tried), "{tried} in a minute");
+        assert!(gain.try_after == LAST_TRY, "{:?}", gain.try_after);
+        // They gain again, and are known to.
+        now = now + LAST_TRY;
+        for i in 0..20 {
+            assert!(gain.factor(now) >= 0.2, "{i}");
+            gain.hedged(now, RequestId(i), Replica(1), EXPECTED);
+            gain.read_completed(now, RequestId(i), Replica(1));
+            gain.completed(now + Nanos(EXPECTED as u64), RequestId(i), Replica(0));
+        }
+        assert!(gain.factor(now) > 0.9 && gain.try_after == FIRST_TRY, "{gain:?}");
     }
 
     #[test]
@@ -143,7 +209,8 @@ mod tests {
             gain.hedged(now, read, Replica(1), EXPECTED);
             gain.read_completed(now, read, Replica(1));
         }
-        assert!(gain.factor() > 0.9 * MOST, "{}", gain.factor());
+        let factor = gain.factor(Nanos::from_secs(1));
+        assert!(factor > 0.9 * MOST, "{factor}");
         assert_eq!(gain.hedges.len(), FOLLOWED);
     }
 

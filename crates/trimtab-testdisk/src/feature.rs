@@ -13,6 +13,7 @@ const PROGRAMS: [&str; 32] = [
     "c++",
     "cc",
     "cryptsetup",
+    "blockdev",
     "dd",
     "dmsetup",
     "fio",

@@ -65,6 +65,13 @@ pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found,
         _ => newest.in_sync_to,
     };
     let bitmap = candidates[assembly.newest].bitmap.clone();
+    if bitmap.is_none() && matches!(newest.consistency, Consistency::Bitmap { .. }) {
+        lines.push(format!(
+            "{}: its write-intent bitmap is damaged, and is not used: {}",
+            candidates[assembly.newest].name,
+            if resync == Resync::None { "nothing needs it now" } else { "all is made equal" }
+        ));
+    }
     let bitmap = bitmap.filter(|bitmap| bitmap.header().sync_bytes == newest.size);
     let mut regions = Regions::new(region_bytes(&newest, bitmap.as_ref()), layout.member_bytes());
     let is_missing = |role: usize| by_role[role].is_none();
@@ -259,16 +266,29 @@ fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Re
         Start::Complete | Start::Degraded { .. } => Ok(()),
         Start::DirtyDegraded { .. } if force => Ok(()),
         Start::DirtyDegraded { missing } => Err(Error::Failed(format!(
-            "the array was not stopped in order and lacks {missing:?}: what is computed for that \
-             may be wrong; --force starts it ({lines})"
+            "the array was not stopped in order, and {} missing: what is computed for that may be \
+             wrong; --force starts it ({lines})",
+            numbers(missing)
         ))),
-        Start::TooFew { missing, most } => Err(Error::Failed(format!(
-            "too few members: {missing:?} are missing, and at most {most} may be ({lines})"
+        Start::TooFew { missing, most } => Err(Error::BadInput(format!(
+            "too few members: {} missing, and at most {most} may be ({lines})",
+            numbers(missing)
         ))),
         Start::Split { devices: [one, other] } => Err(Error::Failed(format!(
             "{} and {} were used apart from each other: give the one whose data count alone",
             candidates[*one].name, candidates[*other].name
         ))),
+    }
+}
+
+/// Members by their numbers.
+fn numbers(members: &[usize]) -> String {
+    match members {
+        [one] => format!("member {one} is"),
+        _ => {
+            let all: Vec<_> = members.iter().map(ToString::to_string).collect();
+            format!("members {} are", all.join(", "))
+        }
     }
 }
 

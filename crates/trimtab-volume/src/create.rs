@@ -3,11 +3,12 @@
 use trimtab_array::{Level, Rotation};
 use trimtab_md::geometry::PPL_BYTES;
 use trimtab_md::{
-    ArrayName, CreateError, NewArray, NewConsistency, NewMember, NewMetadata, PPL_HEADER_BYTES,
-    Recovery, Uuid,
+    ArrayName, CreateError, MemberError, NewArray, NewConsistency, NewMember, NewMetadata,
+    PPL_HEADER_BYTES, Recovery, Uuid,
 };
 use trimtab_serve::Error;
 
+use crate::engine::warn;
 use crate::member::MemberDevice;
 use crate::metadata::timestamp;
 use crate::spec::Consistency;
@@ -56,9 +57,12 @@ pub(crate) fn create(new: &New<'_>, devices: &[MemberDevice]) -> Result<(), Erro
     if !new.force {
         devices.iter().try_for_each(MemberDevice::check_unused)?;
     }
+    let smallest = devices.iter().map(|device| device.metadata.bytes()).min().unwrap_or(0);
     let members = devices.iter().map(|device| {
         let uuid = random_uuid()?;
-        Ok(Some(NewMember { bytes: device.metadata.bytes(), uuid, flags: 0 }))
+        // md would use all of each member of level 0.
+        let bytes = if level == Level::Raid0 { smallest } else { device.metadata.bytes() };
+        Ok(Some(NewMember { bytes, uuid, flags: 0 }))
     });
     let is_logged = new.consistency == Consistency::Ppl;
     if is_logged && level != Level::Raid5 {
@@ -93,11 +97,42 @@ pub(crate) fn create(new: &New<'_>, devices: &[MemberDevice]) -> Result<(), Erro
         // As mdadm does it: a resync would not be told from writes that the logs have.
         last.superblock.recovery = Some(Recovery { done_to: 0, by_bitmap: false });
     }
-    // All of them must have room before the first is written to.
-    for (device, metadata) in devices.iter().zip(&all) {
-        write(device, metadata)?;
+    write_all(devices, &all)
+}
+
+/// A line if members have more bytes than the array uses.
+pub(crate) fn unused(devices: &[MemberDevice], chunk: u64) -> Option<String> {
+    let bytes = |device: &&MemberDevice| device.metadata.bytes();
+    let (least, most) = (devices.iter().min_by_key(bytes)?, devices.iter().max_by_key(bytes)?);
+    let [smallest, largest] = [bytes(&least), bytes(&most)];
+    (largest - smallest >= chunk).then(|| {
+        let [least, most] = [least, most].map(|device| device.path.display());
+        format!(
+            "{least} is the smallest member, with {smallest} bytes: as many of each are used, of \
+             {largest} of {most}"
+        )
+    })
+}
+
+/// Writes the metadata of all members, or changes none.
+fn write_all(devices: &[MemberDevice], all: &[NewMetadata]) -> Result<(), Error> {
+    let failed = |error: MemberError| Error::Failed(error.to_string());
+    let both = || devices.iter().zip(all);
+    let saved: Vec<_> = both().map(|(device, new)| device.metadata.save(new)).collect();
+    let saved = saved.into_iter().collect::<Result<Vec<_>, _>>().map_err(failed)?;
+    // One that cannot be written to, or has no room, shows before any is changed.
+    let unchanged = devices.iter().zip(&saved);
+    unchanged
+        .clone()
+        .try_for_each(|(device, saved)| device.metadata.put_back(saved))
+        .map_err(failed)?;
+    let Err(error) = both().try_for_each(|(device, new)| write(device, new)) else { return Ok(()) };
+    for (device, saved) in unchanged {
+        if let Err(error) = device.metadata.put_back(saved) {
+            warn(format_args!("{error}: it has new metadata, and belongs to no array"));
+        }
     }
-    Ok(())
+    Err(error)
 }
 
 fn write(device: &MemberDevice, new: &NewMetadata) -> Result<(), Error> {

@@ -57,10 +57,7 @@ impl MemberDevice {
 
     /// Whether a path leads to it, or to its disk or a partition of it.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let flags = OFlags::PATH | OFlags::CLOEXEC;
-        let found = rustix::fs::open(path, flags, Mode::empty()).map(File::from);
-        let identity = found.ok().and_then(|found| Identity::of(&found).ok().flatten());
-        identity.is_some_and(|identity| identity.overlaps(&self.claim.identity()))
+        identity(path).is_some_and(|identity| identity.overlaps(&self.claim.identity()))
     }
 
     /// For data.
@@ -92,6 +89,19 @@ impl MemberDevice {
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.file().sync_data()
     }
+}
+
+/// What a path leads to, if there is something. Without opening it for data.
+fn identity(path: &Path) -> Option<Identity> {
+    let flags = OFlags::PATH | OFlags::CLOEXEC;
+    let found = rustix::fs::open(path, flags, Mode::empty()).map(File::from);
+    Identity::of(&found.ok()?).ok().flatten()
+}
+
+/// Whether two paths lead to the same file or disk, or one of them to a partition of the other.
+pub(crate) fn overlap(one: &Path, other: &Path) -> bool {
+    let other = identity(other);
+    identity(one).zip(other).is_some_and(|(one, other)| one.overlaps(&other))
 }
 
 impl AsFd for MemberDevice {

@@ -18,9 +18,9 @@ use trimtab_serve::{
 
 use crate::assemble::{Found, assemble};
 use crate::control::{Command, Reply};
-use crate::create::{New, create, random_uuid};
+use crate::create::{New, create, random_uuid, unused};
 use crate::engine::{Engine, Inbox, Mailbox, warn};
-use crate::member::MemberDevice;
+use crate::member::{MemberDevice, overlap};
 use crate::predictable::{self, Leases};
 use crate::spec::{ArrayInfo, Origin, PolicyKind, RunDirectory, Spec};
 use crate::zeroes;
@@ -75,15 +75,18 @@ impl Server {
             predictable::check(&spec.members)?;
         }
         let devices = claim_members(&spec.members)?;
+        let mut said = Vec::new();
         let force = match spec.origin {
             Origin::Assemble { force } => force,
             Origin::Create { level, chunk, consistency, assume_clean, force } => {
                 let new = New { name: &spec.name, level, chunk, consistency, assume_clean, force };
                 create(&new, &devices)?;
+                said.extend(unused(&devices, chunk));
                 false
             }
         };
         let Found { array, uuid, lines } = assemble(devices, force)?;
+        let lines = [said, lines].concat();
         if let Some(waiting) = waiting {
             check_same(&waiting, &uuid)?;
         }
@@ -296,6 +299,10 @@ impl Server {
 
     /// Claims a device that is none of the array's, and says what it is to be called.
     fn claim_new(&self, path: &Path, force: bool) -> Result<(MemberDevice, Uuid), Error> {
+        if overlap(path, self.device()) {
+            let why = "is the array itself, or a part of it";
+            return Err(Error::BadInput(format!("{} {why}", path.display())));
+        }
         let given = path.to_owned();
         self.ask(move |engine| engine.check_new(&given))?;
         let device = MemberDevice::claim(path)?;

@@ -48,8 +48,11 @@ pub struct Check {
     pub mismatches: u64,
     /// Stripes of which too little could be read.
     pub unreadable: u64,
-    /// Whether all have been compared.
+    /// Whether it has ended.
     pub is_complete: bool,
+    /// Whether it has ended before all were compared: too many members failed.
+    #[serde(default)]
+    pub is_cut: bool,
 }
 
 /// A member that is being rebuilt.
@@ -213,6 +216,13 @@ impl Tasks {
         self.check = Some(Check { repairs, ..Check::default() });
     }
 
+    /// Members have failed: without them nothing can be compared.
+    pub(crate) fn cut_check(&mut self) {
+        if let Some(check) = self.check.as_mut().filter(|check| !check.is_complete) {
+            (check.is_complete, check.is_cut) = (true, true);
+        }
+    }
+
     pub(crate) const fn check(&self) -> Option<Check> {
         self.check
     }
@@ -308,7 +318,7 @@ impl Tasks {
         unreadable: u64,
         layout: &Layout,
     ) {
-        let Some(check) = &mut self.check else { return };
+        let Some(check) = self.check.as_mut().filter(|check| !check.is_complete) else { return };
         check.stripes = stripes.end;
         check.mismatches += mismatches;
         check.unreadable += unreadable;

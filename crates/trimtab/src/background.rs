@@ -15,6 +15,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use trimtab_emu::Error;
+use trimtab_io::{RUN_VARIABLE, run_directory};
 
 use crate::console;
 use crate::exit::BadInput;
@@ -47,6 +48,8 @@ pub(crate) fn start(
     let mut child = Command::new(program)
         .arg0("trimtab")
         .args([noun, verb])
+        // It leaves this working directory.
+        .env(RUN_VARIABLE, run_directory())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

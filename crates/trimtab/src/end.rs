@@ -19,6 +19,8 @@ pub(crate) fn end<I: Exportable>(
         Some(names) => names.to_vec(),
         None => home.list()?.into_iter().map(|(name, _)| name).collect(),
     };
+    // None is ended if one of them is not there.
+    names.iter().try_for_each(|name| home.find(name).map(drop))?;
     names.iter().try_for_each(|name| end_one(&home, name, force, &end))
 }
 

@@ -3,11 +3,14 @@
 mod array_bench;
 mod emulated;
 
-use std::fs;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::process::Stdio;
 
 use array_bench::Arrays;
-use emulated::Mounted;
-use trimtab_testdisk as testdisk;
+use emulated::{Mounted, stderr, wait_until};
+use serde_json::Value;
+use trimtab_testdisk::{self as testdisk, LoopDisk};
 
 /// Levels, and how many members they get.
 const LEVELS: [(&str, usize); 5] = [("0", 2), ("1", 2), ("4", 3), ("5", 4), ("6", 5)];
@@ -39,6 +42,82 @@ fn all_levels_keep_data() {
         arrays.done(&["stop", "all"], &[]);
     }
     assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+/// The last member cannot be written to: the others keep what they had.
+#[test]
+fn members_are_written_to_only_if_all_can_be() {
+    let Some(arrays) = Arrays::new(&["blockdev"]) else { return };
+    let last = LoopDisk::new(64);
+    let files = arrays.files(&NAMES[..2], 64);
+    for file in &files {
+        File::options().write(true).open(file).unwrap().write_all_at(&[b'x'; 300_000], 0).unwrap();
+    }
+    let content = || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
+    let before = content();
+    testdisk::run("blockdev", &["--setro", last.name()]);
+    let members = [&files[..], &[last.name().to_owned()]].concat();
+    let output = arrays.run(&["create", "bad", "--level", "5", "--force"], &members);
+    testdisk::run("blockdev", &["--setrw", last.name()]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains(last.name()), "{}", stderr(&output));
+    assert!(content() == before, "a member was changed");
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+}
+
+#[test]
+fn smallest_member_counts() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    for (level, mib) in [("0", 96), ("1", 48), ("5", 96)] {
+        let files = [arrays.files(&NAMES[..2], 64), arrays.files(&["small"], 48)].concat();
+        let files = &files[if level == "5" { 0 } else { 1 }..];
+        let output = arrays.run(&["create", "few", "--level", level, "--assume-clean"], files);
+        let said = stderr(&output);
+        assert!(output.status.success(), "{said}");
+        assert!(said.contains("small is the smallest member, with 50331648 bytes"), "{said}");
+        let bytes = arrays.stat("few")["capacity"].as_u64().unwrap();
+        let most = mib << 20;
+        assert!((most - (4 << 20)..most).contains(&bytes), "{level}: {bytes}");
+        arrays.done(&["stop", "few"], &[]);
+        arrays.done(&["assemble", "few"], files);
+        arrays.done(&["stop", "few"], &[]);
+    }
+}
+
+#[test]
+fn array_is_no_member_of_itself() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&NAMES[..3], 64);
+    let device = arrays.done(&["create", "self", "--level", "5", "--assume-clean"], &files);
+    let before = arrays.checksum(&device);
+    for force in [&[][..], &["--force"]] {
+        let add = [&["add", "self", &device][..], force].concat();
+        arrays.fails(&add, &[], 2, "is the array itself, or a part of it");
+    }
+    assert_eq!(arrays.checksum(&device), before);
+    // None is stopped if there is one that is not.
+    arrays.fails(&["stop", "self", "nosuch"], &[], 2, "`nosuch`: no such array");
+    arrays.done(&["stop", "self"], &[]);
+}
+
+/// What has not been compared is not said to fit.
+#[test]
+fn check_is_incomplete_if_a_member_fails() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&NAMES[..3], 64);
+    let create = ["create", "cut", "--level", "5", "--assume-clean", "--rate", "2M"];
+    arrays.done(&create, &files);
+    let mut check = arrays.bench.trimtab(&["array", "check", "cut", "--json"]);
+    let check = check.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    wait_until("check", || arrays.stat("cut")["check"]["stripes"].as_u64() > Some(0));
+    arrays.done(&["fail", "cut", "0"], &[]);
+    let output = check.wait_with_output().unwrap();
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(said.contains("a member failed meanwhile"), "{said}");
+    let check: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&check["is_cut"], &check["mismatches"]), (&Value::Bool(true), &Value::from(0)));
+    arrays.done(&["stop", "cut"], &[]);
 }
 
 /// As many members are lost as can be, and come back one after the other.
@@ -163,7 +242,11 @@ fn bad_input_changes_nothing() {
     let files = arrays.files(&NAMES[..4], 64);
     let level5 = ["create", "bad", "--level", "5"];
     arrays.fails(&level5, &files[..2], 2, "raid5 needs at least 3 members, 2 given");
-    arrays.fails(&["create", "bad", "--level", "7"], &files, 2, "no level 7");
+    arrays.fails(&["create", "bad", "--level", "7"], &files, 2, "the levels are 0, 1, 4, 5 and 6");
+    let around = ["create", "bad", "--level", "0", "--policy", "trimtab"];
+    arrays.fails(&around, &files, 2, "level 0 has nothing to go around a late member with");
+    let rates = [&level5[..], &["--rate", "1M", "--least-rate", "2M"]].concat();
+    arrays.fails(&rates, &files, 2, "--least-rate 2.00 MiB is more than --rate 1.00 MiB");
     arrays.fails(&[&level5[..], &["--chunk", "5K"]].concat(), &files, 2, "chunk");
     let twice = [&files[..2], &files[..1]].concat();
     arrays.fails(&level5, &twice, 2, "are the same device");
@@ -187,7 +270,8 @@ fn bad_input_changes_nothing() {
     arrays.fails(&["create", "other", "--level", "5"], &files, 2, in_use);
     arrays.done(&["stop", "bad"], &[]);
     arrays.fails(&level5, &files, 2, "holds a member of the array bad");
-    arrays.fails(&["assemble", "bad"], &files[..2], 1, "too few members");
+    let too_few = "too few members: members 2, 3 are missing, and at most 1 may be";
+    arrays.fails(&["assemble", "bad"], &files[..2], 2, too_few);
 
     let stripes = arrays.files(&["s", "t"], 64);
     arrays.done(&["create", "fast", "--level", "0"], &stripes);

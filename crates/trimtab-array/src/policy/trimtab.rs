@@ -43,12 +43,11 @@ const LIKELY: f64 = 0.6;
 const SCARCE: f64 = 0.9;
 /// The longest that a read waits for a late member, as a share of the longest reads lately.
 const MOST_PATIENCE: f64 = 0.5;
-/// A read that has waited for so long goes around its member whatever the budget has, and all reads go
-/// around one that has answered nothing for so long: it is stuck, perhaps for seconds.
+/// Reads go around a member that has answered nothing for so long, whatever the budget has: it is stuck,
+/// perhaps for seconds.
 const MOST_WAIT: Nanos = Nanos::from_millis(250);
-/// Marks of a read's timers: the first one, and that after [`MOST_WAIT`].
-const PATIENCE: u8 = 0;
-const LAST: u8 = 1;
+/// After so many times that a read waits for no member, whatever that answers to others.
+const WAITS: u8 = 4;
 /// Turns are made if going around all that is late would cost at most so many times the budget, by the
 /// most that it was lately.
 const MOST_DEMAND: f64 = 1.6;
@@ -227,16 +226,18 @@ impl ReadPolicy for Trimtab {
             asks.directly(if is_around { wanted.without(late) } else { wanted });
         }
         if self.usual > 0.0 {
-            asks.timer(now + self.patience(read), PATIENCE);
+            asks.timer(now + self.patience(read), 0);
         } else {
-            asks.timer(now + MOST_WAIT, LAST);
+            asks.timer(now + MOST_WAIT, 1);
         }
     }
 
-    fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, mark: u8, asks: &mut Asks) {
+    /// `waits`: how many [`MOST_WAIT`] it has waited for.
+    fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, waits: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
-        if !self.around(now, read, missing, mark == LAST, asks) && mark != LAST {
-            asks.timer((read.begun + MOST_WAIT).max(now), LAST);
+        let must = waits == WAITS || waits > 0 && !self.stuck(now, missing).is_empty();
+        if !self.around(now, read, missing, must, asks) && waits < WAITS {
+            asks.timer(read.begun + Nanos(MOST_WAIT.0 * (u64::from(waits) + 1)), waits + 1);
         }
     }
 

@@ -81,7 +81,7 @@ impl SeriesSummary {
         let (like, all) = (regrets(true), regrets(false));
         let in_all = |most: f64| {
             let of = |array: &&[Option<f64>; FIGURES.len()]| {
-                array.iter().all(|regret| regret.is_none_or(|regret| regret <= most))
+                array.iter().all(|regret| regret.is_some_and(|regret| regret <= most))
             };
             share(like.iter().filter(of).count(), like.len())
         };

@@ -301,6 +301,9 @@ impl Engine {
         self.slots[role].why = Some(why);
         self.given_up.extend(self.slots[role].device.clone());
         self.tasks.give_up_rebuild(role);
+        if self.degraded() >= self.redundancy() {
+            self.tasks.cut_check();
+        }
         if self.has_failed() {
             // With the superblocks as they are the array can be assembled again, with what was
             // flushed: its members may be there again then.

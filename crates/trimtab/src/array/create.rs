@@ -10,6 +10,7 @@ use trimtab_volume::{
 
 use crate::background::{self, Message};
 use crate::console;
+use crate::exit::BadInput;
 use crate::log;
 use crate::size;
 
@@ -72,11 +73,11 @@ pub(crate) struct Create {
     #[arg(value_name = "MEMBER", required = true)]
     members: Vec<PathBuf>,
     /// The level: 0, 1, 4, 5 or 6.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = level)]
     level: u8,
-    /// Bytes of a chunk; level 1 has none.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64K")]
-    chunk: u64,
+    /// Bytes of a chunk, 64K if it is not given; level 1 has none.
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    chunk: Option<u64>,
     /// What says after a crash where members may differ: a write-intent bitmap, or with level 5
     /// partial parity logs (ppl), which also close the write hole.
     #[arg(long, value_name = "WHAT", default_value = "bitmap")]
@@ -107,8 +108,23 @@ pub(crate) struct Assemble {
     running: Running,
 }
 
+/// A level, `5` or `raid5`.
+fn level(text: &str) -> Result<u8, String> {
+    let number = text.strip_prefix("raid").unwrap_or(text).parse();
+    let known = number.ok().filter(|number| [0, 1, 4, 5, 6].contains(number));
+    known.ok_or_else(|| "the levels are 0, 1, 4, 5 and 6".to_owned())
+}
+
 pub(crate) fn create(args: Create) -> Result<()> {
     let Create { name, members, level, chunk, consistency, assume_clean, force, running } = args;
+    if level == 1 && chunk.is_some() {
+        log::line("level 1 has no chunks: --chunk does nothing");
+    }
+    if level == 0 && running.policy != PolicyKind::Plain {
+        let why = "level 0 has nothing to go around a late member with: --policy plain";
+        return Err(BadInput(why.to_owned()).into());
+    }
+    let chunk = chunk.unwrap_or(64 << 10);
     let origin = Origin::Create { level, chunk, consistency, assume_clean, force };
     start(name, members, origin, &running)
 }
@@ -126,6 +142,10 @@ fn start(name: String, members: Vec<PathBuf>, origin: Origin, running: &Running)
         .collect::<Result<_, _>>()
         .context("cannot determine the working directory")?;
     let Running { backend, policy, rate, least_rate } = *running;
+    if least_rate > rate {
+        let [rate, least] = [rate, least_rate].map(trimtab_report::bytes);
+        return Err(BadInput(format!("--least-rate {least} is more than --rate {rate}")).into());
+    }
     let rates = Rates { most: rate, least: least_rate };
     let spec = Spec { name, members, origin, backend, policy, rates };
     let (_, device) = background::start("array", "serve", &spec, |message| {

@@ -51,7 +51,18 @@ struct Output<'a> {
     arrays: &'a [ArrayResult],
 }
 
+/// More than anyone waits for.
+const MOST_ARRAYS: u64 = 1_000_000;
+
 pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
+    if arrays > MOST_ARRAYS {
+        return Err(BadInput(format!("--random {arrays}: at most {MOST_ARRAYS} arrays")).into());
+    }
+    // The seed of an array is its number and 1.
+    if args.first.checked_add(arrays).is_none_or(|end| end == u64::MAX) {
+        let (first, most) = (args.first, u64::MAX - 1 - arrays);
+        return Err(BadInput(format!("--first {first}: at most {most}")).into());
+    }
     let options = options(args, arrays)?;
     if args.show {
         let mut out = console::out(false);
@@ -275,7 +286,9 @@ fn worst(results: &[ArrayResult]) -> Table {
 }
 
 fn verdict(rows: &[Entry], summary: &SeriesSummary) -> String {
-    let name = rows.last().map_or("base", |row| row.name.as_str());
+    let Some(Entry { name, .. }) = rows.last().filter(|row| row.kind != StrategyKind::Base) else {
+        return "There is nothing besides base that could be compared with it.".to_owned();
+    };
     format!(
         "{name} is worse than base, with confidence ({LEVEL}, Holm), on {} of {} arrays \
          ({} without regard to confidence). It is within {:.0}% of the best published strategy of \

@@ -133,7 +133,7 @@ impl Trimtab {
         let pays = || {
             let price = self.price(best, turn.request().length) + self.externality.toll();
             let usual = self.typical[best.index()].get().0 as f64;
-            self.hedging.gain.factor() * expected > price.max(WORTHWHILE * usual)
+            self.hedging.gain.factor(turn.now()) * expected > price.max(WORTHWHILE * usual)
         };
         let is_worth_it = !control || pays();
         if is_worth_it && (forecast.verdict == Verdict::Fast || is_sooner) {

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 /// Programs that tests run. [`Feature::Program`] takes one of these, so that a misspelt name
 /// in `TRIMTAB_REQUIRE` is an error and does not pass for a program that no test needs.
-const PROGRAMS: [&str; 32] = [
+const PROGRAMS: [&str; 33] = [
     "blkdiscard",
     "bpftrace",
     "c++",

@@ -154,8 +154,14 @@ impl Mounted {
         &self.0
     }
 
+    /// A child that another thread has just forked has its open files too, until it runs its program.
     pub(crate) fn unmount(self) {
-        testdisk::run("umount", &[self.0.to_str().unwrap()]);
+        wait_until("end of use", || {
+            let done = Command::new("umount").arg(&self.0).output().expect("umount runs");
+            let said = stderr(&done);
+            assert!(done.status.success() || said.contains("busy"), "{said}");
+            done.status.success()
+        });
         std::mem::forget(self);
     }
 }

@@ -177,7 +177,7 @@ mod tests {
         let mut gain = HedgeGain::new();
         let (mut now, mut tried, mut early) = (Nanos::ZERO, 0, 0);
         for i in 0..60_000 {
-            now = now + Nanos::from_millis(1);
+            now += Nanos::from_millis(1);
             // None is sent that gains a fifth less than expected.
             if gain.factor(now) >= 0.2 {
                 let read = RequestId(i);
@@ -191,7 +191,7 @@ mod tests {
         assert!((early..100).contains(&tried), "{tried} in a minute");
         assert!(gain.try_after == LAST_TRY, "{:?}", gain.try_after);
         // They gain again, and are known to.
-        now = now + LAST_TRY;
+        now += LAST_TRY;
         for i in 0..20 {
             assert!(gain.factor(now) >= 0.2, "{i}");
             gain.hedged(now, RequestId(i), Replica(1), EXPECTED);

@@ -56,7 +56,7 @@ fn members_are_written_to_only_if_all_can_be() {
     let content = || files.iter().map(|file| fs::read(file).unwrap()).collect::<Vec<_>>();
     let before = content();
     testdisk::run("blockdev", &["--setro", &last.path]);
-    let members = [&files[..], &[last.path.clone()]].concat();
+    let members = [&files[..], std::slice::from_ref(&last.path)].concat();
     let output = arrays.run(&["create", "bad", "--level", "5", "--force"], &members);
     testdisk::run("blockdev", &["--setrw", &last.path]);
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

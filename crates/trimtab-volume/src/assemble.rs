@@ -29,14 +29,20 @@ pub(crate) struct Found {
     pub(crate) lines: Vec<String>,
 }
 
-/// Puts the array together that these devices have. `force`: although data may be wrong.
-pub(crate) fn assemble(devices: Vec<MemberDevice>, force: bool) -> Result<Found, Error> {
+/// Puts the array together that these devices have. `force`: although data may be wrong. `is_wanted` is asked,
+/// by its UUID, before anything is written.
+pub(crate) fn assemble(
+    devices: Vec<MemberDevice>,
+    force: bool,
+    is_wanted: impl FnOnce(&str) -> Result<(), Error>,
+) -> Result<Found, Error> {
     let candidates = devices.iter().map(|device| device.metadata.candidate());
     let candidates: Vec<Candidate> =
         candidates.collect::<Result<_, _>>().map_err(|e| Error::Failed(e.to_string()))?;
     let assembly = Assembly::of(&candidates, None).map_err(|e| Error::BadInput(e.to_string()))?;
     check_start(&assembly, &candidates, force)?;
     let newest = superblock(&candidates, assembly.newest)?.clone();
+    is_wanted(&newest.array_uuid.to_string())?;
     let layout = newest.array_layout().map_err(|e| Error::BadInput(e.to_string()))?;
     if newest.ppl_at().is_some_and(|(_, area)| !Logs::has_room(&layout, area)) {
         let why = "its partial parity logs are smaller than a chunk, which is not supported";

@@ -85,11 +85,9 @@ impl Server {
                 false
             }
         };
-        let Found { array, uuid, lines } = assemble(devices, force)?;
+        let is_wanted = |uuid: &str| waiting.as_ref().map_or(Ok(()), |of| check_same(of, uuid));
+        let Found { array, uuid, lines } = assemble(devices, force, is_wanted)?;
         let lines = [said, lines].concat();
-        if let Some(waiting) = waiting {
-            check_same(&waiting, &uuid)?;
-        }
         let (layout, members) = (array.layout, array.layout.members());
         let disk = ServedDisk {
             capacity: layout.capacity(),

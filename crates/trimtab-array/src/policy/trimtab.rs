@@ -232,7 +232,7 @@ impl ReadPolicy for Trimtab {
         }
     }
 
-    /// `waits`: how many [`MOST_WAIT`] it has waited for.
+    /// `waits`: how many times `MOST_WAIT` it has waited.
     fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, waits: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
         let must = waits == WAITS || waits > 0 && !self.stuck(now, missing).is_empty();

@@ -301,7 +301,6 @@ impl View<'_> {
                     Some(recovery) => MemberState::Rebuilding { role, done_to: recovery.done_to },
                 }
             }
-            (DeviceRole::Faulty, DeviceRole::Active(_)) => MemberState::Faulty,
             (_, DeviceRole::Active(own)) => self.state_of_absent(superblock, own.into(), behind),
             (DeviceRole::Faulty, _) | (_, DeviceRole::Faulty) => MemberState::Faulty,
             _ => MemberState::Spare,

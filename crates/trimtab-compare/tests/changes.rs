@@ -37,6 +37,29 @@ arrivals = {{ kind = 'poisson', iops = 1000 }}
     run(what, &text)
 }
 
+/// Three drives that are alike, with these keys, and 1,000 reads/s for each.
+fn like_drives(experiment: &str, device: &str) -> String {
+    format!(
+        "seeds = [7]
+{experiment}
+refusal_samples = 0
+
+[workload]
+read_share = 1.0
+sizes = [{{ bytes = 4096, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'poisson', iops = 1000 }}
+
+[[device]]
+profile = 'reference'
+count = 3
+override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
+fill = {{ share = 1.0, kind = 'aged' }}
+{device}
+"
+    )
+}
+
 /// Runs the strategies.
 fn run<const N: usize>(what: &str, text: &str) -> [StrategyReport; N] {
     let comparison = Comparison::parse(text, ".".as_ref()).unwrap();
@@ -95,29 +118,12 @@ fn a_drive_that_dies_and_comes_back_costs_no_tail() {
 /// one read in fifty is slow then, and its duplicate mostly is not.
 #[test]
 fn a_stall_of_all_drives_is_no_reason_to_hedge_no_more() {
+    let experiment = "strategies = ['base', 'trimtab']
+phase_one = { reads = 60_000 }
+phase_two = { duration_s = 20 }";
     let serve = |fault: &str| {
-        let text = format!(
-            "seeds = [7]
-strategies = ['base', 'trimtab']
-phase_one = {{ reads = 60_000 }}
-phase_two = {{ duration_s = 20 }}
-refusal_samples = 0
-
-[workload]
-read_share = 1.0
-sizes = [{{ bytes = 4096, weight = 1 }}]
-offsets = {{ kind = 'uniform' }}
-arrivals = {{ kind = 'poisson', iops = 1000 }}
-
-[[device]]
-profile = 'reference'
-count = 3
-override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
-override.noise = {{ retry_probability = 0.02, retry_most = 50 }}
-fill = {{ share = 1.0, kind = 'aged' }}
-{fault}"
-        );
-        run("slow reads", &text)
+        let noise = "override.noise = { retry_probability = 0.02, retry_most = 50 }";
+        run("slow reads", &like_drives(experiment, &format!("{noise}\n{fault}")))
     };
     let [_, before] = serve("");
     let [base, after] = serve("fault = [{ kind = 'stall', at_s = 0.1, for_s = 0.1 }]");
@@ -133,33 +139,17 @@ fill = {{ share = 1.0, kind = 'aged' }}
 fn wrong_predictors_cost_little() {
     let noisy = "override.noise = { pause_ms = 2.0, pause_every_ms = 20.0 }";
     for (failover, noise) in [(9, noisy), (500, noisy), (200, "")] {
-        let text = format!(
-            "seeds = [7]
-strategies = ['base',
+        let experiment = format!(
+            "strategies = ['base',
     {{ strategy = 'trimtab', name = 'random', errors = {{ false_negatives = 0.5, false_positives = 0.5 }} }},
     {{ strategy = 'trimtab', name = 'inverted', errors = {{ false_negatives = 1, false_positives = 1 }} }},
     {{ strategy = 'trimtab', name = 'late', errors = {{ false_negatives = 0, false_positives = 1 }} }},
     {{ strategy = 'trimtab', name = 'never', errors = {{ false_negatives = 1, false_positives = 0 }} }}]
 phase_one = {{ reads = 20_000 }}
 phase_two = {{ reads = 40_000 }}
-refusal_samples = 0
-costs.failover_us = {failover}
-
-[workload]
-read_share = 1.0
-sizes = [{{ bytes = 4096, weight = 1 }}]
-offsets = {{ kind = 'uniform' }}
-arrivals = {{ kind = 'poisson', iops = 1000 }}
-
-[[device]]
-profile = 'reference'
-count = 3
-override.geometry = {{ blocks_per_plane = 64, pages_per_block = 64 }}
-{noise}
-fill = {{ share = 1.0, kind = 'aged' }}
-"
+costs.failover_us = {failover}"
         );
-        let rows: [StrategyReport; 5] = run(noise, &text);
+        let rows: [StrategyReport; 5] = run(noise, &like_drives(&experiment, noise));
         let [base, wrong @ ..] = rows;
         for row in &wrong {
             for key in ["mean_ns", "p99_ns"] {

@@ -175,19 +175,21 @@ impl Trimtab {
         of.iter().filter(is_stuck).collect()
     }
 
-    /// Goes around members, if that is worth it and the budget has what it takes, or it must be.
+    /// Goes around members, if that is worth it and the budget has what it takes. It need not have it for
+    /// a read that has waited for very long; and around one that is stuck reads go in any case.
     fn around(
         &mut self,
         now: Nanos,
         read: &StripeRead<'_>,
         late: Members,
-        must: bool,
+        has_waited: bool,
         asks: &mut Asks,
     ) -> bool {
         if late.is_empty() || late.count() > read.spare() {
             return false;
         }
-        if self.wins < LEAST_WINS && !self.reads.is_multiple_of(TRIALS) {
+        let is_stuck = !self.stuck(now, late).is_empty();
+        if !is_stuck && self.wins < LEAST_WINS && !self.reads.is_multiple_of(TRIALS) {
             return false;
         }
         let others = read.members.without(read.failed).without(late);
@@ -197,7 +199,7 @@ impl Trimtab {
         if others.without(avoid).count() < cost {
             return false;
         }
-        if !self.budget(read).spend(f64::from(cost), must) {
+        if !self.budget(read).spend(f64::from(cost), has_waited || is_stuck) {
             return false;
         }
         asks.around(late, avoid, Members::NONE);
@@ -218,7 +220,7 @@ impl ReadPolicy for Trimtab {
         let bar = LIKELY + SCARCE * (1.0 - budget.plenty());
         let is_probe = self.reads.is_multiple_of(PROBES);
         let stuck = self.stuck(now, wanted);
-        if self.around(now, read, stuck, true, asks) {
+        if self.around(now, read, stuck, false, asks) {
             asks.directly(if is_probe { wanted } else { wanted.without(stuck) });
         } else {
             let late = self.likely_late(now, wanted, bar);
@@ -235,8 +237,7 @@ impl ReadPolicy for Trimtab {
     /// `waits`: how many times `MOST_WAIT` it has waited.
     fn timer(&mut self, now: Nanos, read: &StripeRead<'_>, waits: u8, asks: &mut Asks) {
         let missing = read.missing().both(read.asked());
-        let must = waits == WAITS || waits > 0 && !self.stuck(now, missing).is_empty();
-        if !self.around(now, read, missing, must, asks) && waits < WAITS {
+        if !self.around(now, read, missing, waits == WAITS, asks) && waits < WAITS {
             asks.timer(read.begun + Nanos(MOST_WAIT.0 * (u64::from(waits) + 1)), waits + 1);
         }
     }

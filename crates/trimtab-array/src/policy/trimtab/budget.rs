@@ -4,7 +4,6 @@
 pub(super) const MOST: f64 = 6_000.0;
 /// With so many saved up, or more, none is spared.
 const PLENTY: f64 = 3_000.0;
-
 /// Extra reads that are there at first: a member may be stuck then.
 const FIRST: f64 = 200.0;
 

@@ -12,6 +12,8 @@ use trimtab_io::Nanos;
 
 /// Marks the completions of alarms; requests have smaller numbers.
 const MARK: u64 = 1 << 63;
+/// Marks the completions of requests to take an alarm back.
+const TAKEN_BACK: u64 = u64::MAX;
 /// Alarms at a time. More than one is set where later waits have earlier ends.
 const MOST: usize = 4;
 const NEVER: Nanos = Nanos::MAX;
@@ -58,6 +60,20 @@ impl Alarms {
         Alarm::New(alarm.build().user_data(MARK | free as u64))
     }
 
+    /// Whether none is set.
+    pub(crate) fn are_over(&self) -> bool {
+        self.at.iter().all(|&at| at == NEVER)
+    }
+
+    /// Entries that take back those that are set. Each alarm is over when its completion has been
+    /// taken.
+    pub(crate) fn to_take_back(&self) -> impl Iterator<Item = squeue::Entry> + use<> {
+        let set = self.at.map(|at| at != NEVER).into_iter().zip(0..);
+        set.filter(|&(is_set, _)| is_set).map(|(_, number)| {
+            opcode::TimeoutRemove::new(MARK | number).build().user_data(TAKEN_BACK)
+        })
+    }
+
     /// The entry of this alarm was not submitted.
     pub(crate) fn withdraw(&mut self, until: Nanos) {
         self.at.iter_mut().filter(|at| **at == until).for_each(|at| *at = NEVER);
@@ -68,7 +84,9 @@ impl Alarms {
         if user_data & MARK == 0 {
             return false;
         }
-        self.at[(user_data & !MARK) as usize] = NEVER;
+        if user_data != TAKEN_BACK {
+            self.at[(user_data & !MARK) as usize] = NEVER;
+        }
         true
     }
 }
@@ -95,6 +113,17 @@ mod tests {
         assert!(matches!(alarms.by(Nanos(500)), Alarm::Set));
         assert!(alarms.rang(first));
         assert!(number(&alarms.by(Nanos(600))).is_some());
+    }
+
+    #[test]
+    fn alarms_that_are_taken_back_are_over_when_they_say_so() {
+        let mut alarms = Alarms::default();
+        assert!(alarms.are_over() && alarms.to_take_back().next().is_none());
+        let set = [500, 400].map(|until| number(&alarms.by(Nanos(until))).unwrap());
+        assert!(alarms.rang(set[0]));
+        assert_eq!(alarms.to_take_back().count(), 1);
+        assert!(alarms.rang(TAKEN_BACK) && !alarms.are_over());
+        assert!(alarms.rang(set[1]) && alarms.are_over());
     }
 
     #[test]

@@ -166,6 +166,23 @@ impl KernelQueue {
         }
     }
 
+    /// Takes back the alarms. They are over when their completions have been taken.
+    pub(crate) fn take_back_alarms(&mut self) {
+        for entry in self.alarms.to_take_back() {
+            // SAFETY: it has no file, and no memory of this process.
+            if unsafe { self.ring.submission().push(&entry) }.is_err() {
+                // The alarm rings sometime.
+                break;
+            }
+        }
+    }
+
+    /// Whether nothing but requests that are in flight can make the kernel say that it has
+    /// deferred work: it says so of none, and no alarm is set.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.alarms.are_over() && !self.ring.submission().taskrun()
+    }
+
     /// Whether a completion can be taken, as far as that is visible without a system call.
     ///
     /// It may say so wrongly: a kernel that is told of deferred work while it ends some goes on saying

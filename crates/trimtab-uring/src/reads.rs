@@ -82,6 +82,9 @@ struct InFlight {
     files: Arc<[ReadFile]>,
     /// By slot.
     submitted: Vec<Option<Submitted>>,
+    /// Set when its thread ends, if one request is in flight: that the kernel has deferred work can
+    /// only mean that this one has completed.
+    shows_end: bool,
 }
 
 /// The data kept for a submitted request.
@@ -116,7 +119,12 @@ impl ReadBackend {
         let queue = KernelQueue::of_this_thread(ENTRIES, completions).map_err(Error::Ring)?;
         let used = vec![0; files.len()];
         Ok(Self {
-            io: ManuallyDrop::new(InFlight { queue, files, submitted: Vec::new() }),
+            io: ManuallyDrop::new(InFlight {
+                queue,
+                files,
+                submitted: Vec::new(),
+                shows_end: false,
+            }),
             used,
             free: Vec::new(),
             now: monotonic(),
@@ -191,7 +199,7 @@ impl ReadBackend {
     }
 
     fn push(&mut self, slot: u32) -> Result<(), Error> {
-        let InFlight { queue, files, submitted } = &mut *self.io;
+        let InFlight { queue, files, submitted, .. } = &mut *self.io;
         let Some(Some(request)) = submitted.get(slot as usize) else { return Ok(()) };
         let file = Fd(files[request.drive.index()].file.as_raw_fd());
         let into = request.buffer.first(request.length);
@@ -317,13 +325,14 @@ impl Backend for ReadBackend {
 }
 
 impl InFlight {
-    /// Whether no request is in flight any more. After the end of its thread the kernel's
-    /// deferred work is done no more, so of several requests only the first is seen to end.
+    /// Whether no request is in flight any more. After the end of its thread the kernel's deferred
+    /// work is done no more, so the end of one request shows, and only if nothing else could have
+    /// made that work. Otherwise the memory stays with the kernel.
     fn has_ended(&mut self) -> bool {
         while self.queue.take().is_some() {}
         match self.queue.in_flight() {
             0 => true,
-            1 => self.queue.has_completion(),
+            1 => self.shows_end && self.queue.has_completion(),
             _ => false,
         }
     }
@@ -335,12 +344,18 @@ impl Drop for ReadBackend {
     fn drop(&mut self) {
         // SAFETY: once, here, and it is not used afterwards.
         let mut io = unsafe { ManuallyDrop::take(&mut self.io) };
+        if io.queue.in_flight() > 0 {
+            io.queue.take_back_alarms();
+        }
         let until = monotonic() + PATIENCE;
         while io.queue.in_flight() > 0 {
             let left = until.since(monotonic());
+            // What has been pushed, also what takes alarms back.
+            _ = io.queue.submit();
             _ = io.queue.finish_deferred();
             while io.queue.take().is_some() {}
-            if io.queue.in_flight() <= 1 || left == Nanos::ZERO {
+            io.shows_end = io.queue.in_flight() == 1 && io.queue.is_quiet();
+            if io.shows_end || io.queue.in_flight() == 0 || left == Nanos::ZERO {
                 break;
             }
             if io.queue.submit_and_wait(Duration::from_nanos(left.0)).is_err() {
@@ -358,5 +373,54 @@ fn reap() {
     // If another thread is at it, that is enough.
     if let Ok(mut left) = LEFT.try_lock() {
         left.retain_mut(|io| !io.has_ended());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Write as _, pipe};
+    use std::thread;
+
+    use trimtab_io::{DeviceId, Op, RequestId};
+
+    use super::*;
+
+    const READ: Request = Request::new(RequestId(0), DeviceId(0), Nanos::ZERO, Op::Read, 0, 4);
+
+    /// An alarm is deferred work of the kernel, too.
+    #[test]
+    fn memory_of_a_thread_that_has_ended_is_kept_until_its_request_completes() {
+        const WAIT: Duration = Duration::from_millis(300);
+        let pipes = [pipe().unwrap(), pipe().unwrap()];
+        let [(first, mut to_first), (second, mut to_second)] = pipes;
+        let file = |file: std::os::fd::OwnedFd| ReadFile {
+            file: Arc::new(File::from(file)),
+            alignment: 1,
+            length: 4,
+        };
+        let files: Arc<[_]> = [file(first.into()), file(second.into())].into();
+        let thread = thread::spawn(move || {
+            let mut backend = ReadBackend::new(files).unwrap();
+            for slot in 0..2 {
+                backend.submit(Replica(slot as u8), slot, &READ).unwrap();
+            }
+            let until = monotonic() + Nanos(WAIT.as_nanos() as u64);
+            // The alarm for this time is still set when the other read has completed.
+            while !matches!(backend.wait(until).unwrap(), Wake::Drive(_)) {
+                assert!(monotonic() < until, "nothing came");
+            }
+        });
+        thread::sleep(Duration::from_millis(20));
+        to_first.write_all(b"data").unwrap();
+        thread.join().unwrap();
+        let mut io = LEFT.lock().unwrap().pop().expect("one request is in flight");
+        thread::sleep(WAIT);
+        assert!(!io.has_ended(), "its memory would be freed");
+        to_second.write_all(b"data").unwrap();
+        let until = monotonic() + Nanos::from_secs(5);
+        while !io.has_ended() {
+            assert!(monotonic() < until, "it is kept for ever");
+            thread::sleep(Duration::from_millis(1));
+        }
     }
 }

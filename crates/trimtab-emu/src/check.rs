@@ -6,18 +6,14 @@
 //! loop device, FUSE, wake-ups, and lateness.
 
 use std::collections::HashSet;
-use std::fs::File;
-use std::io;
-use std::os::fd::AsRawFd as _;
 
-use io_uring::{IoUring, opcode, types};
 use rand::RngExt as _;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_pcg::Pcg64;
 use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_serve::{
-    Aligned, Error, Pace, READ_BYTES, Timings, open, read_serially, set_timer_slack,
+    Error, PAGE_BYTES, Pace, Timings, Transfer, open, transfer_concurrently, transfer_serially,
 };
 
 use super::clock;
@@ -71,14 +67,14 @@ pub struct Measurement {
 pub fn measure(drive: &Drive, load: Load) -> Result<Measurement, Error> {
     let info = drive.info();
     let what = || format!("read {}", info.device.display());
-    let file = open(&info.device).map_err(Error::system(what()))?;
-    let offsets = offsets(info.capacity, MAX_READS, load.seed);
+    let file = open(&info.device, Transfer::Read).map_err(Error::system(what()))?;
+    let pages = offsets(info.capacity, MAX_READS, load.seed);
     drive.begin_log()?;
     let begun = clock::now();
     let until = begun + load.time;
     let read = match load.depth {
-        0 | 1 => read_serially(&file, &offsets, until, load.pace()),
-        depth => read_concurrently(&file, &offsets, until, depth, load.pace()),
+        0 | 1 => transfer_serially(&file, Transfer::Read, pages, until, load.pace()),
+        depth => transfer_concurrently(&file, Transfer::Read, pages, until, depth, load.pace()),
     };
     let seen = read.map_err(Error::system(what()))?;
     let time = clock::now().since(begun);
@@ -133,7 +129,7 @@ fn matched(
 /// Up to `most` distinct offsets of a drive, in random order; all of them if there are fewer.
 pub(super) fn offsets(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     let mut random = Pcg64::seed_from_u64(seed);
-    let all = capacity / READ_BYTES as u64;
+    let all = capacity / PAGE_BYTES as u64;
     if all <= 2 * most as u64 {
         let mut offsets: Vec<u64> = (0..all).collect();
         offsets.shuffle(&mut random);
@@ -144,80 +140,6 @@ pub(super) fn offsets(capacity: u64, most: usize, seed: u64) -> Vec<u64> {
     let mut seen = HashSet::with_capacity(most);
     let draws = std::iter::repeat_with(|| random.random_range(0..all));
     draws.filter(|&place| seen.insert(place)).take(most).collect()
-}
-
-/// Submits what is queued, and waits for a completion or until the next read may be sent.
-fn send_and_wait(ring: &IoUring, pace: Option<&Pace>) -> io::Result<()> {
-    let Some(pace) = pace.filter(|pace| pace.interval > Nanos::ZERO) else {
-        return ring.submitter().submit_and_wait(1).map(drop);
-    };
-    let wait = types::Timespec::new().nsec(pace.next.since(clock::now()).0.min(999_999_999) as u32);
-    match ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&wait)) {
-        // The next read is due.
-        Err(e) if e.raw_os_error() == Some(rustix::io::Errno::TIME.raw_os_error()) => Ok(()),
-        result => result.map(drop),
-    }
-}
-
-fn read_concurrently(
-    file: &File,
-    offsets: &[u64],
-    until: Nanos,
-    depth: u32,
-    mut pace: Pace,
-) -> io::Result<Timings> {
-    set_timer_slack();
-    let mut ring = IoUring::new(depth)?;
-    let mut buffers = vec![Aligned([0; READ_BYTES]); depth as usize];
-    let mut sent = vec![(0, Nanos::ZERO); depth as usize];
-    let mut offsets = offsets.iter().map(|&place| place * READ_BYTES as u64);
-    let mut seen = Vec::new();
-    let mut free: Vec<usize> = (0..depth as usize).collect();
-    let mut failed = None;
-    loop {
-        let over = failed.is_some() || clock::now() >= until;
-        while !over
-            && let Some(&slot) = free.last()
-            && pace.may(clock::now())
-            && let Some(offset) = offsets.next()
-        {
-            free.pop();
-            let buffer = buffers[slot].0.as_mut_ptr();
-            let read = opcode::Read::new(types::Fd(file.as_raw_fd()), buffer, READ_BYTES as u32);
-            let read = read.offset(offset).build().user_data(slot as u64);
-            sent[slot] = (offset, clock::now());
-            // SAFETY: the buffer outlives the request: this loop runs until the ring has no request
-            // left. There are as many entries as buffers.
-            unsafe { ring.submission().push(&read) }.expect("room for each buffer");
-        }
-        if free.len() == buffers.len() {
-            if over || offsets.len() == 0 {
-                return failed.map_or(Ok(seen), Err);
-            }
-            pace.wait();
-            continue;
-        }
-        match send_and_wait(&ring, (!over && !free.is_empty()).then_some(&pace)) {
-            Ok(()) => {}
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
-            Err(e) => {
-                // The kernel may still write into the buffers.
-                std::mem::forget(buffers);
-                return Err(e);
-            }
-        }
-        let now = clock::now();
-        for done in ring.completion() {
-            let slot = done.user_data() as usize;
-            let (offset, at) = sent[slot];
-            free.push(slot);
-            if done.result() == READ_BYTES as i32 {
-                seen.push((offset, now.since(at)));
-            } else {
-                failed = Some(io::Error::from_raw_os_error(-done.result().min(-1)));
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -31,7 +31,7 @@ use trimtab_io::Nanos;
 
 use super::error::Error;
 use super::loopdev::{self, LoopDevice};
-use super::reads::{self, Pace};
+use super::transfers::{self, Pace, Transfer};
 use super::ublk::{self, Control};
 use trimtab_io::monotonic;
 
@@ -279,9 +279,15 @@ fn act(job: Job) -> Result<Outcome, Error> {
         }
         Job::Read { device, offsets } => {
             let failed = || Error::system(format!("read {}", device.display()));
-            let file = reads::open(&device).map_err(failed())?;
-            let seen =
-                reads::read_serially(&file, &offsets, monotonic() + READ_TIMEOUT, Pace::UNLIMITED);
+            let file = transfers::open(&device, Transfer::Read).map_err(failed())?;
+            let until = monotonic() + READ_TIMEOUT;
+            let seen = transfers::transfer_serially(
+                &file,
+                Transfer::Read,
+                offsets,
+                until,
+                Pace::UNLIMITED,
+            );
             let seen = seen.map_err(failed())?;
             Ok(Outcome::Read(seen.into_iter().map(|(offset, time)| (offset, time.0)).collect()))
         }

@@ -38,10 +38,10 @@ mod holder;
 mod loopdev;
 mod predictable;
 mod protect;
-mod reads;
 mod requests;
 mod run_directory;
 mod served;
+mod transfers;
 mod ublk;
 
 pub use backend::{Backend, BackendChoice};
@@ -55,7 +55,10 @@ pub use predictable::{
     Announced, Flag, FlagTable, Lease, PredictableCommand, PredictableDrive, PredictableReply,
 };
 pub use protect::{available_memory, serve_io};
-pub use reads::{Aligned, Pace, READ_BYTES, Timings, open, read_serially, set_timer_slack};
 pub use requests::{DiskRequest, Replier, Requests, Taken, Ticket};
 pub use run_directory::{DeviceInfo, DeviceKind, RunDirectory, Status, check_name};
 pub use served::{Serve, Served, ServedDisk};
+pub use transfers::{
+    PAGE_BYTES, Pace, Timings, Transfer, open, set_timer_slack, transfer_concurrently,
+    transfer_serially,
+};

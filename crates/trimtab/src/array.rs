@@ -1,6 +1,7 @@
 //! `trimtab array …`: one module per verb, or for a few that are alike.
 
 mod check;
+mod cost;
 mod create;
 mod export;
 mod list;
@@ -49,11 +50,16 @@ pub(crate) enum Command {
     Export(export::Export),
     /// Export arrays no more, and remove what crashes left of exports.
     Unexport(export::Unexport),
+    /// Measure what arrays cost on this machine: latency, requests per second, processor time.
+    Cost(cost::Args),
     /// Stop arrays, and remove what killed servers left behind.
     Stop(stop::Args),
     /// Serve an array that is described on standard input. Run by `create` and `assemble`.
     #[command(hide = true)]
     Serve,
+    /// The same, until standard input ends. Run by commands that need an array temporarily.
+    #[command(hide = true)]
+    ServeWhileRead,
     /// Do for a server what it must not do to its own device. Run by servers.
     #[command(hide = true)]
     Assist,
@@ -78,7 +84,9 @@ pub(crate) fn run(command: Command) -> Result<()> {
         Command::Export(args) => export::export(&args),
         Command::Unexport(args) => export::unexport(&args),
         Command::Stop(args) => stop::run(&args),
-        Command::Serve => serve::run(),
+        Command::Cost(args) => cost::run(&args),
+        Command::Serve => serve::run(false),
+        Command::ServeWhileRead => serve::run(true),
         Command::Assist => Ok(trimtab_volume::assist()?),
     }
 }

@@ -9,7 +9,8 @@ use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 use anyhow::{Context as _, Result, bail};
 use serde::de::DeserializeOwned;
@@ -74,6 +75,33 @@ pub(crate) fn start(
         Some(signal) => bail!("the {noun}'s server was killed, by signal {signal}"),
         None => bail!("the {noun}'s server ended without a message"),
     }
+}
+
+/// Lifetime guard of a device: its server ends when this is dropped or this process ends for any
+/// reason.
+#[derive(Debug)]
+pub(crate) struct LifetimeGuard {
+    _input: ChildStdin,
+}
+
+impl LifetimeGuard {
+    /// Of a server that [watches](watch_guard) its standard input, which this is.
+    pub(crate) const fn new(input: ChildStdin) -> Self {
+        Self { _input: input }
+    }
+}
+
+/// Ends the device when the other end of standard input is closed.
+pub(crate) fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
+    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
+    let mut input = File::from(input.context("cannot keep standard input")?);
+    let end = Arc::clone(end);
+    thread::spawn(move || {
+        // No more input is expected; this returns at its end.
+        _ = io::copy(&mut input, &mut io::sink());
+        end.store(true, Ordering::Relaxed);
+    });
+    Ok(())
 }
 
 /// Begins a server: reads the description of its device, and leaves the terminal and the working

@@ -27,6 +27,7 @@ mod model_facts;
 mod models;
 mod output;
 mod privileges;
+mod processor_time;
 mod profile;
 mod progress;
 mod record;

@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt as _;
 use std::process::Stdio;
 
 use array_bench::Arrays;
-use emulated::{Mounted, stderr, wait_until};
+use emulated::{Mounted, backend, stderr, wait_until};
 use serde_json::Value;
 use trimtab_testdisk::{self as testdisk, LoopDisk};
 
@@ -98,6 +98,69 @@ fn array_is_no_member_of_itself() {
     // None is stopped if there is one that is not.
     arrays.fails(&["stop", "self", "nosuch"], &[], 2, "`nosuch`: no such array");
     arrays.done(&["stop", "self"], &[]);
+}
+
+/// A short measurement.
+fn cost<'a>(backend: &'a str, more: &[&'a str]) -> Vec<&'a str> {
+    let short = ["cost", "--duration", "50ms", "--backend", backend];
+    [&short, more].concat()
+}
+
+#[test]
+fn cost_is_measured_and_leaves_nothing() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let backend = backend();
+    let beside = arrays.files(&["beside"], 1);
+    let before = fs::read(&beside[0]).unwrap();
+    let json = arrays.done(&cost(&backend, &["--json", "-", "--beside", &beside[0]]), &[]);
+    assert!(fs::read(&beside[0]).unwrap() == before, "it was written to");
+    let report: Value = serde_json::from_str(&json).unwrap();
+    let all = report["measurements"].as_array().unwrap();
+    let of = |what: &'static str| all.iter().filter(move |one| one["what"] == what);
+    for (what, loads) in [("member", 4), ("one-file", 4), ("array", 4), ("beside", 2)] {
+        assert_eq!(of(what).count(), loads, "{what}: {report}");
+        for one in of(what) {
+            let figure = |name: &str| one[name]["median"].as_f64().unwrap();
+            assert!(figure("requests_per_second") > 0.0 && figure("p50_us") > 0.0, "{one}");
+            let has_server = what == "array" || what == "one-file";
+            assert_eq!(one["cpu_us"].is_object(), has_server, "{one}");
+        }
+    }
+    // The first rows are reads at depth 1.
+    let reads = |what| of(what).next().unwrap()["p50_us"]["least"].as_f64().unwrap();
+    let beyond = report["beyond_member_us"]["most"].as_f64().unwrap();
+    let most = of("array").next().unwrap()["p50_us"]["most"].as_f64().unwrap();
+    assert!(beyond > 0.0 && beyond <= most - reads("member") + 0.001, "{report}");
+
+    let table = arrays
+        .done(&cost(&backend, &["--level", "1", "--members", "2", "--policy", "trimtab"]), &[]);
+    for part in ["one file  reads", "beyond a member's own", "level 1, 2 members, policy trimtab"] {
+        assert!(table.contains(part), "{part}: {table}");
+    }
+    arrays.fails(&cost(&backend, &["--beside", "nosuch"]), &[], 2, "nosuch");
+    arrays.fails(&cost(&backend, &["--in", "nosuch"]), &[], 2, "nosuch");
+    arrays.fails(
+        &cost(&backend, &["--level", "6", "--members", "3"]),
+        &[],
+        2,
+        "raid6 needs at least 4",
+    );
+    arrays.fails(&cost(&backend, &["--level", "0", "--policy", "trimtab"]), &[], 2, "level 0");
+    arrays.fails(&cost(&backend, &["--policy", "ioda"]), &[], 2, "ioda");
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+
+    // Killed in the middle.
+    let long = [&["array"], &cost(&backend, &["--rounds", "100"])[..]].concat();
+    let mut killed = arrays.bench.trimtab(&long).stdout(Stdio::null()).spawn().unwrap();
+    wait_until("an array", || !arrays.done(&["list", "--json"], &[]).starts_with("[]"));
+    killed.kill().unwrap();
+    killed.wait().unwrap();
+    wait_until("the end of its servers", || arrays.traces().is_empty());
+    // The next one removes its directory, if it came to leave one.
+    arrays.fails(&cost(&backend, &["--policy", "ioda"]), &[], 2, "ioda");
+    let left = fs::read_dir("/dev/shm").unwrap().flatten();
+    let name = format!("trimtab-cost-{}", killed.id());
+    assert!(left.into_iter().all(|left| left.file_name() != name.as_str()));
 }
 
 /// What has not been compared is not said to fit.

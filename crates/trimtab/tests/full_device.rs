@@ -93,6 +93,7 @@ fn zero_length_of_time_is_refused() {
         "top sda -i 0s",
         "drive stat d --watch --every 0s",
         "drive check --duration 0s",
+        "array cost --duration 0s",
         "drive fault d stall --for 0s",
         "trace cut a.csv --busiest 0s -o cut.parquet",
         "trace cut a.csv --to 0s -o cut.parquet",

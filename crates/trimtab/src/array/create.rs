@@ -109,10 +109,19 @@ pub(crate) struct Assemble {
 }
 
 /// A level, `5` or `raid5`.
-fn level(text: &str) -> Result<u8, String> {
+pub(super) fn level(text: &str) -> Result<u8, String> {
     let number = text.strip_prefix("raid").unwrap_or(text).parse();
     let known = number.ok().filter(|number| [0, 1, 4, 5, 6].contains(number));
     known.ok_or_else(|| "the levels are 0, 1, 4, 5 and 6".to_owned())
+}
+
+/// Refuses a policy that an array of this level could not follow.
+pub(super) fn check_policy(level: u8, policy: PolicyKind) -> Result<()> {
+    if level == 0 && policy != PolicyKind::Plain {
+        let why = "level 0 has nothing to go around a late member with: --policy plain";
+        return Err(BadInput(why.to_owned()).into());
+    }
+    Ok(())
 }
 
 pub(crate) fn create(args: Create) -> Result<()> {
@@ -120,10 +129,7 @@ pub(crate) fn create(args: Create) -> Result<()> {
     if level == 1 && chunk.is_some() {
         log::line("level 1 has no chunks: --chunk does nothing");
     }
-    if level == 0 && running.policy != PolicyKind::Plain {
-        let why = "level 0 has nothing to go around a late member with: --policy plain";
-        return Err(BadInput(why.to_owned()).into());
-    }
+    check_policy(level, running.policy)?;
     let chunk = chunk.unwrap_or(64 << 10);
     let origin = Origin::Create { level, chunk, consistency, assume_clean, force };
     start(name, members, origin, &running)

@@ -1,13 +1,24 @@
 //! The server process of an array.
 
+use std::path::PathBuf;
+
 use anyhow::Result;
 use trimtab_volume::{Helper, RunDirectory, Server, Spec};
 
-use crate::background::{self, Message, send};
+use crate::background::{self, LifetimeGuard, Message, send};
 
-/// `trimtab array serve`.
-pub(crate) fn run() -> Result<()> {
+/// Starts a server that lives as long as the guard, and returns its device.
+pub(super) fn with_guard(spec: &Spec) -> Result<(LifetimeGuard, PathBuf)> {
+    let (input, device) = background::start("array", "serve-while-read", spec, |_| {})?;
+    Ok((LifetimeGuard::new(input), device))
+}
+
+/// `trimtab array serve`, or, under a lifetime guard, `serve-while-read`.
+pub(crate) fn run(guarded: bool) -> Result<()> {
     let (spec, end) = background::begin::<Spec>("array")?;
+    if guarded {
+        background::watch_guard(&end)?;
+    }
     let home = RunDirectory::from_environment();
     let log = home.log(&spec.name);
     // The program remains this one even if its file is replaced meanwhile.

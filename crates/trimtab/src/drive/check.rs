@@ -16,11 +16,12 @@ use trimtab_io::{LatencyHistogram, Nanos};
 use trimtab_report::{Align, Table, count, escaped, machine};
 
 use super::serve;
+use crate::background::LifetimeGuard;
 use crate::console;
 use crate::json::Json;
 use crate::progress::{Progress, during};
 use crate::units::{NONE, percent};
-use crate::{duration, profile};
+use crate::{duration, processor_time, profile};
 
 const HELP: &str = "\
 Examples:
@@ -233,7 +234,7 @@ fn measure_first(drive: &Drive, load: Load) -> Result<Measurement, Error> {
 }
 
 /// A drive that is removed when this is dropped.
-struct Scratch(Drive, #[expect(dead_code, reason = "holds the drive")] serve::LifetimeGuard);
+struct Scratch(Drive, #[expect(dead_code, reason = "holds the drive")] LifetimeGuard);
 
 impl Drop for Scratch {
     fn drop(&mut self) {
@@ -242,20 +243,9 @@ impl Drop for Scratch {
     }
 }
 
-/// Processor time that the servers have used.
+/// Processor time that the servers have used, s.
 fn cpu_seconds(drives: &[Scratch]) -> Option<f64> {
-    // Times are in hundredths of a second, independent of the kernel's HZ (proc(5)).
-    const PER_SECOND: f64 = 100.0;
-    let mut ticks = 0.0;
-    for drive in drives {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", drive.0.info().pid)).ok()?;
-        // Counted after the name, which may contain anything: state is field 3, times 14 and
-        // 15.
-        let (_, rest) = stat.rsplit_once(") ")?;
-        let mut fields = rest.split(' ').skip(11);
-        ticks += fields.next()?.parse::<f64>().ok()? + fields.next()?.parse::<f64>().ok()?;
-    }
-    Some(ticks / PER_SECOND)
+    drives.iter().map(|drive| processor_time::of(drive.0.info().pid)).sum()
 }
 
 fn print(report: &CheckReport) -> io::Result<()> {

@@ -1,19 +1,15 @@
 //! The server process of a drive: how `create` starts it, and what it does.
 
-use std::fs::File;
-use std::io;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ChildStdin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use trimtab_emu::{Helper, RunDirectory, Server, Spec};
 
-use crate::background::{self, Message, send};
+use crate::background::{self, LifetimeGuard, Message, send};
 
 /// How often a server reports progress.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -24,17 +20,10 @@ pub(crate) fn in_background(spec: &Spec, show: impl FnMut(f64)) -> Result<PathBu
     Ok(device)
 }
 
-/// Lifetime guard of a drive: the drive ends when this is dropped or this process ends for any
-/// reason.
-#[derive(Debug)]
-pub(crate) struct LifetimeGuard {
-    _input: ChildStdin,
-}
-
 /// Starts a server that lives as long as the guard.
 pub(crate) fn with_guard(spec: &Spec) -> Result<LifetimeGuard> {
     let (input, _) = start(spec, "serve-while-read", |_| {})?;
-    Ok(LifetimeGuard { _input: input })
+    Ok(LifetimeGuard::new(input))
 }
 
 /// The program that performs operations which a server must not do to its own device.
@@ -55,7 +44,7 @@ fn start(spec: &Spec, verb: &str, mut show: impl FnMut(f64)) -> Result<(ChildStd
 pub(crate) fn run(guarded: bool) -> Result<()> {
     let (spec, end) = background::begin::<Spec>("drive")?;
     if guarded {
-        watch_guard(&end)?;
+        background::watch_guard(&end)?;
     }
     let mut last: Option<Instant> = None;
     let mut progress = |share| {
@@ -75,17 +64,4 @@ pub(crate) fn run(guarded: bool) -> Result<()> {
     let started = Server::start(&home, spec, helper(), &mut progress);
     let server = background::report(started, |server| server.device().to_owned(), &log)?;
     server.map_or(Ok(()), |server| Ok(server.serve(&end)?))
-}
-
-/// Ends the drive when the other end of standard input is closed.
-fn watch_guard(end: &Arc<AtomicBool>) -> Result<()> {
-    let input = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3);
-    let mut input = File::from(input.context("cannot keep standard input")?);
-    let end = Arc::clone(end);
-    thread::spawn(move || {
-        // No more input is expected; this returns at its end.
-        _ = io::copy(&mut input, &mut io::sink());
-        end.store(true, Ordering::Relaxed);
-    });
-    Ok(())
 }

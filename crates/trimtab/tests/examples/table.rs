@@ -35,6 +35,7 @@ const WORDS: &[(&str, &str, &str)] = &[
     ("--duration 1h", "--duration 1s", "an hour"),
     ("--duration 60s", "--duration 1s", "a minute"),
     ("--duration 30s", "", "half a minute for each measurement; the next gives another"),
+    ("array cost", "array cost --rounds 1 --duration 50ms", "a minute of measuring"),
     ("drive check", "drive check --duration 200ms", "ten seconds for each measurement"),
     ("examples/agent.toml", "agent.toml", "the same, for disks that are here"),
     ("/etc/trimtab/agent.toml", "agent.toml", "the configuration, for a disk that is here"),

@@ -15,6 +15,8 @@ mod slowdowns;
 pub use episodes::SecondsRange;
 pub use slowdowns::Slowdowns;
 
+use std::ops::Range;
+
 use rand::{RngExt as _, SeedableRng as _};
 use rand_pcg::Pcg64;
 use serde::{Deserialize, Serialize};
@@ -65,6 +67,15 @@ pub enum Effect {
         ops: FaultOps,
         /// The share of those that fails, 0 to 1, drawn at random.
         share: f64,
+    },
+    /// A part of the medium cannot be read: reads of it fail with `EIO`, after their usual latency,
+    /// until it has been written again or discarded, as a drive's bad sector is until the drive puts
+    /// a new one in its place.
+    Media {
+        /// First byte on the drive.
+        offset: u64,
+        /// Bytes.
+        bytes: u64,
     },
     /// The power goes: some or all of what was not flushed is lost, and requests fail with `EIO`,
     /// those in flight and all until it ends.
@@ -146,6 +157,7 @@ impl Fault {
             Effect::SlowAtRandom { redraw_s: 0.0, .. } => Ok(()),
             Effect::SlowAtRandom { redraw_s, .. } => within("redraw_s", redraw_s, 1e-3, 1e7),
             Effect::Error { share, .. } => within("share", share, 0.0, 1.0),
+            Effect::Media { bytes, .. } => within("bytes", bytes as f64, 1.0, 1e18),
         }
     }
 }
@@ -175,6 +187,8 @@ struct Timed {
     drawn: u64,
     /// For a power cut: it has been executed.
     taken: bool,
+    /// Of a [medium](Effect::Media), what still cannot be read.
+    unreadable: Vec<Range<u64>>,
 }
 
 /// The power switch's next actions.
@@ -221,6 +235,15 @@ impl Timed {
         }
     }
 
+    /// What is written can be read from now on.
+    fn write(&mut self, range: &Range<u64>) {
+        let rests = |bad: Range<u64>| {
+            [bad.start..bad.end.min(range.start), bad.start.max(range.end)..bad.end]
+        };
+        let left = std::mem::take(&mut self.unreadable).into_iter().flat_map(rests);
+        self.unreadable = left.filter(|rest| !rest.is_empty()).collect();
+    }
+
     const fn is_power_cut(&self) -> bool {
         matches!(self.effect, Effect::PowerCut { .. })
     }
@@ -257,7 +280,12 @@ impl Faults {
             Some(_) => Nanos::MAX,
             None => Nanos(from.0.saturating_add(Nanos::from_secs_f64(for_s.most).0)),
         };
-        self.all.push(Timed { effect, from, until, episodes, seed, drawn: 0, taken: false });
+        let unreadable = match effect {
+            Effect::Media { offset, bytes } => vec![offset..offset.saturating_add(bytes)],
+            _ => Vec::new(),
+        };
+        let (drawn, taken) = (0, false);
+        self.all.push(Timed { effect, from, until, episodes, seed, drawn, taken, unreadable });
     }
 
     /// The actions of the power switch that are due by now; counts them as executed.
@@ -319,13 +347,14 @@ impl Faults {
         self.lost.is_some_and(|lost| arrival <= lost)
     }
 
-    /// Whether a request that arrived then and is answered now fails.
-    pub fn fails(&mut self, op: Op, arrival: Nanos, now: Nanos) -> bool {
+    /// Whether a request for these bytes that arrived then and is answered now fails. To be called once
+    /// for each request: what one has written can be read from then on.
+    pub fn fails(&mut self, op: Op, range: Range<u64>, arrival: Nanos, now: Nanos) -> bool {
         if self.is_lost(arrival) {
             return true;
         }
         let Self { all, random, .. } = self;
-        all.iter_mut().any(|timed| match timed.effect {
+        let fails = all.iter_mut().any(|timed| match timed.effect {
             Effect::Error { ops, share } => {
                 let meant = match ops {
                     FaultOps::Reads => op == Op::Read,
@@ -334,12 +363,21 @@ impl Faults {
                 };
                 meant && timed.is_on(now) && random.random_bool(share)
             }
+            Effect::Media { .. } => {
+                let touches = |bad: &Range<u64>| bad.start < range.end && range.start < bad.end;
+                op == Op::Read && timed.unreadable.iter().any(touches) && timed.is_on(now)
+            }
             // While the power is off, the store refuses requests.
             Effect::Stall
             | Effect::Slow { .. }
             | Effect::SlowAtRandom { .. }
             | Effect::PowerCut { .. } => false,
-        })
+        });
+        if !fails && matches!(op, Op::Write | Op::Discard) {
+            let begun = all.iter_mut().filter(|timed| timed.from <= now);
+            begun.for_each(|timed| timed.write(&range));
+        }
+        fails
     }
 
     /// The active faults, in words.
@@ -348,7 +386,9 @@ impl Faults {
         // Episodes are drawn as time goes on: here in a copy.
         let on = self.all.iter().cloned().filter_map(|mut timed| {
             let until = timed.ends(now)?;
-            Some((timed, until))
+            let is_over =
+                matches!(timed.effect, Effect::Media { .. }) && timed.unreadable.is_empty();
+            (!is_over).then_some((timed, until))
         });
         on.map(|(timed, until)| {
             let left = match until {
@@ -360,6 +400,12 @@ impl Faults {
                 Effect::PowerCut { .. } => format!("power off, {left}"),
                 Effect::Slow { factor } => format!("slow by {factor}, {left}"),
                 Effect::SlowAtRandom { .. } => format!("slow by random factors, {left}"),
+                Effect::Media { .. } => {
+                    let bytes: u64 = timed.unreadable.iter().map(|bad| bad.end - bad.start).sum();
+                    let first = timed.unreadable.iter().map(|bad| bad.start).min();
+                    let first = first.unwrap_or_default();
+                    format!("{bytes} bytes from offset {first} on unreadable until written")
+                }
                 Effect::Error { ops, share } => {
                     let ops = match ops {
                         FaultOps::Reads => "reads",

@@ -256,8 +256,8 @@ impl<T> State<T> {
             let Served { pending, latency, answer_at, due, is_refused } =
                 self.served[slot].take().expect("held answers are there");
             self.free.push(slot);
-            let fails = self.faults.fails(pending.op, pending.arrival, now);
             let Pending { ticket, op, offset, length, arrival, depth, .. } = pending;
+            let fails = self.faults.fails(op, offset..offset + length, arrival, now);
             if is_refused {
                 self.figures.refused += 1;
                 ready.push(DueAnswer { ticket, fails });

@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use super::error::Error;
 use super::fusectl;
 use super::holder::{Condition, Holder};
-use super::run_directory::{DeviceInfo, RunDirectory, Status};
+use super::run_directory::{DeviceInfo, DeviceKind, RunDirectory, Status};
 
 /// Timeout of writing a command.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -131,8 +131,12 @@ impl<I: DeviceInfo> Client<I> {
 }
 
 fn killed<I: DeviceInfo>(name: &str) -> Error {
-    let what = "its server was killed; clean up with";
-    Error::Failed(format!("`{name}`: {what} `trimtab {} {} {name}`", I::KIND.noun, I::KIND.end))
+    let DeviceKind { noun, end, again, .. } = I::KIND;
+    let again = again.map_or_else(String::new, |again| {
+        format!("start it again with `trimtab {noun} {again} {name} …`, or ")
+    });
+    let what = "its server was killed";
+    Error::Failed(format!("`{name}`: {what}; {again}clean up with `trimtab {noun} {end} {name}`"))
 }
 
 /// A wait for a device's server, which may be unable to answer.

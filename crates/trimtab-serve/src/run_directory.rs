@@ -40,13 +40,17 @@ pub struct DeviceKind {
     pub directory: &'static str,
     /// The verb of the command that ends one, and removes what a killed server has left.
     pub end: &'static str,
+    /// The verb of the command that starts one again whose server was killed, if its content is not
+    /// lost with the server.
+    pub again: Option<&'static str>,
 }
 
 impl DeviceKind {
     /// Emulated drives.
-    pub const DRIVE: Self = Self { noun: "drive", directory: "drives", end: "remove" };
+    pub const DRIVE: Self = Self { noun: "drive", directory: "drives", end: "remove", again: None };
     /// Arrays.
-    pub const ARRAY: Self = Self { noun: "array", directory: "arrays", end: "stop" };
+    pub const ARRAY: Self =
+        Self { noun: "array", directory: "arrays", end: "stop", again: Some("assemble") };
 }
 
 /// What is known of each device of a kind: its description, in `info.json`.

@@ -149,6 +149,7 @@ pub(crate) fn assemble(
         slots.push(slot(Some(device), &own, SlotState::Spare));
         _ = metadata.admit_spare(slots.len() - 1, own);
     }
+    lines.extend(absent(&slots[..layout.members()]));
     if newest.in_sync_to != in_sync_to {
         metadata.recovered();
     }
@@ -159,6 +160,22 @@ pub(crate) fn assemble(
     let shared = Shared::new(regions);
     let array = Assembled { layout, slots, metadata, shared, rebuild, replace, logs, in_doubt };
     Ok(Found { array, uuid: newest.array_uuid.to_string(), lines })
+}
+
+/// Says which members are not there.
+fn absent(members: &[Slot]) -> Option<String> {
+    let absent = members.iter().enumerate().filter(|(_, member)| member.device.is_none());
+    let numbers: Vec<_> = absent.map(|(number, _)| number.to_string()).collect();
+    let is = match numbers.len() {
+        0 => return None,
+        1 => "is",
+        _ => "are",
+    };
+    let (missing, all, which) = (numbers.len(), members.len(), numbers.join(", "));
+    Some(format!(
+        "{missing} of {all} members {is} missing, in place {which}: `array add` takes another device \
+         there"
+    ))
 }
 
 /// What is left to be resynchronised after the recovery from partial parity logs: nothing, unless one is

@@ -25,6 +25,11 @@ pub(crate) fn parse(text: &str) -> Result<u64, String> {
     u64::try_from(bytes).map_err(|_| format!("`{text}` is more than 64 bits can count"))
 }
 
+/// The same, or a plain number of bytes.
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
+    text.parse().or_else(|_| parse(text))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +47,12 @@ mod tests {
         ] {
             assert_eq!(parse(text), Ok(bytes), "{text}");
         }
+    }
+
+    #[test]
+    fn bytes_need_no_unit() {
+        assert_eq!(["0", "512", "1.5K"].map(parse_bytes), [Ok(0), Ok(512), Ok(1536)]);
+        assert!(parse_bytes("-1").is_err() && parse_bytes("99999999999999999999").is_err());
     }
 
     #[test]

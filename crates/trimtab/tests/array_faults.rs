@@ -182,6 +182,48 @@ fn unreadable_data_are_computed_and_written_again() {
     arrays.done(&["stop", "some"], &[]);
 }
 
+/// One sector is unreadable: what it has is computed, and written, from which on it can be read.
+#[test]
+fn unreadable_sector_is_computed_and_written_again() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let (device, members) = with_emulated_drive(&arrays, "trimtab");
+    let disk = open_direct(&device);
+    let blocks: Vec<u64> = blocks_of_drive().collect();
+    for &block in &blocks {
+        write_block(&disk, block, block + 7).unwrap();
+    }
+    let superblock = trimtab_md::Member::open(Path::new(&members[1]), false).unwrap().superblock();
+    let data = superblock.unwrap().data_offset;
+    // Stripe 3 n has the n-th of these blocks at its begin.
+    let at = |round: u64| (data + 3 * round * (64 << 10) + 512).to_string();
+    let corrected = || arrays.stat("some")["members"][1]["corrected"].as_u64().unwrap();
+    let faults = || arrays.bench.stat("ill")["faults"].as_array().unwrap().len();
+    let ruin = |round| {
+        arrays.bench.done(&["fault", "ill", "media", "--at", &at(round)]);
+        assert_eq!(faults(), 1);
+    };
+    ruin(3);
+    for &block in &blocks {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 7);
+    }
+    wait_until("the correction", || faults() == 0);
+    assert_eq!(corrected(), 1);
+    // A check reads everything, and finds what no program has read.
+    ruin(5);
+    arrays.check("some");
+    wait_until("the correction", || faults() == 0);
+    assert_eq!(corrected(), 2);
+    for &block in &blocks {
+        assert_eq!(read_block(&disk, block).unwrap(), block + 7);
+    }
+    let stat = arrays.stat("some");
+    assert_eq!(stat["reads"]["errors"], 0, "{stat}");
+    assert_eq!(stat["members"][1]["state"], "active", "{stat}");
+    assert_eq!(corrected(), 2);
+    drop(disk);
+    arrays.done(&["stop", "some"], &[]);
+}
+
 #[test]
 fn member_that_does_not_write_is_failed_for_good() {
     let Some(arrays) = Arrays::new(&[]) else { return };

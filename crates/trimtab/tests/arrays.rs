@@ -81,6 +81,12 @@ fn smallest_member_counts() {
         arrays.done(&["stop", "few"], &[]);
         arrays.done(&["assemble", "few"], files);
         arrays.done(&["stop", "few"], &[]);
+        if level == "5" {
+            let output = arrays.run(&["assemble", "few"], &files[..2]);
+            let said = stderr(&output);
+            assert!(said.contains("1 of 3 members is missing, in place 2: "), "{said}");
+            arrays.done(&["stop", "few"], &[]);
+        }
     }
 }
 

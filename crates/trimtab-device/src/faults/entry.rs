@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Fault, FaultOps, SecondsRange, Slowdowns};
 
+/// Bytes of a `media` without `bytes`.
+const SECTOR: u64 = 512;
+const MEDIA_TAKES: &str =
+    "`media` takes `offset`, `bytes` and `at_s`; it lasts until that is written";
+
 /// A fault as written: flat, so that a superfluous key is an error.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -27,6 +32,10 @@ pub(super) struct FaultEntry {
     ops: Option<FaultOps>,
     #[serde(skip_serializing_if = "Option::is_none")]
     seed: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offset: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -35,6 +44,7 @@ enum FaultKind {
     Stall,
     Slow,
     Error,
+    Media,
     PowerCut,
 }
 
@@ -44,6 +54,10 @@ impl FaultEntry {
         let Self { factor, share, ops, seed, .. } = *self;
         let drawn = self.factors.as_deref();
         let redraw_s = self.redraw_s;
+        let of_media = self.offset.is_some() || self.bytes.is_some();
+        if of_media || matches!(self.kind, FaultKind::Media) {
+            return self.media();
+        }
         Ok(match (self.kind, factor, drawn, redraw_s, share, ops, seed) {
             (FaultKind::Stall, None, None, None, None, None, None) => Effect::Stall,
             (FaultKind::Slow, Some(factor), None, None, None, None, None) => {
@@ -73,10 +87,25 @@ impl FaultEntry {
                         "`error` takes `share`, `ops`, `at_s`, `for_s` and `every_s`"
                     }
                     FaultKind::PowerCut => "`power-cut` takes `at_s`, `for_s` and `seed`",
+                    FaultKind::Media => MEDIA_TAKES,
                 };
                 return Err(takes.to_owned());
             }
         })
+    }
+
+    fn media(&self) -> Result<Effect, String> {
+        let Self { kind, for_s, every_s, factor, redraw_s, share, ops, seed, .. } = self;
+        let lasting = for_s.is_some() || every_s.is_some();
+        let of_others = factor.is_some() || self.factors.is_some() || redraw_s.is_some();
+        let of_others = of_others || share.is_some() || ops.is_some() || seed.is_some();
+        match (kind, self.offset, self.bytes) {
+            (FaultKind::Media, Some(offset), bytes) if !lasting && !of_others => {
+                Ok(Effect::Media { offset, bytes: bytes.unwrap_or(SECTOR) })
+            }
+            (FaultKind::Media, ..) => Err(MEDIA_TAKES.to_owned()),
+            _ => Err("`offset` and `bytes` are keys of `media`".to_owned()),
+        }
     }
 }
 
@@ -113,6 +142,8 @@ impl From<Fault> for FaultEntry {
             share: None,
             ops: None,
             seed: None,
+            offset: None,
+            bytes: None,
         };
         match effect {
             Effect::Stall => plain,
@@ -126,6 +157,9 @@ impl From<Fault> for FaultEntry {
                 redraw_s: (redraw_s > 0.0).then_some(redraw_s),
                 ..plain
             },
+            Effect::Media { offset, bytes } => {
+                Self { kind: FaultKind::Media, offset: Some(offset), bytes: Some(bytes), ..plain }
+            }
             Effect::Error { ops, share } => {
                 Self { kind: FaultKind::Error, share: Some(share), ops: Some(ops), ..plain }
             }

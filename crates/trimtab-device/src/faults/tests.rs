@@ -39,10 +39,11 @@ fn fault_without_an_end_lasts_until_it_is_cleared() {
 #[test]
 fn error_fault_hits_its_operations_at_its_rate() {
     let mut faults = with("[[fault]]\nkind = 'error'\nops = 'reads'\nshare = 0.3\nfor_s = 1");
-    let failed = (0..10_000).filter(|_| faults.fails(Op::Read, Nanos(5), Nanos(5))).count();
+    let failed =
+        (0..10_000).filter(|_| faults.fails(Op::Read, 0..4096, Nanos(5), Nanos(5))).count();
     assert!((2_700..3_300).contains(&failed), "{failed}");
-    assert!(!faults.fails(Op::Write, Nanos(5), Nanos(5)));
-    assert!(!faults.fails(Op::Read, Nanos(S), Nanos(S)));
+    assert!(!faults.fails(Op::Write, 0..4096, Nanos(5), Nanos(5)));
+    assert!(!faults.fails(Op::Read, 0..4096, Nanos(S), Nanos(S)));
     assert_eq!(faults.active(Nanos(0)), ["0.3 of reads fail, 1.00 s left"]);
     faults.clear();
     assert!(faults.active(Nanos(0)).is_empty());
@@ -77,8 +78,40 @@ fn power_cut_fails_requests_in_flight_only() {
     let mut faults = with("[[fault]]\nkind = 'stall'\nfor_s = 9");
     faults.lose_power(Nanos(S));
     assert_eq!(faults.answer_at(Nanos(S), Nanos(S + 5)), Nanos(S + 5), "no stall holds it");
-    assert!(faults.fails(Op::Read, Nanos(S), Nanos(S + 5)));
-    assert!(!faults.fails(Op::Read, Nanos(S + 1), Nanos(S + 5)));
+    assert!(faults.fails(Op::Read, 0..1, Nanos(S), Nanos(S + 5)));
+    assert!(!faults.fails(Op::Read, 0..1, Nanos(S + 1), Nanos(S + 5)));
+}
+
+#[test]
+fn unreadable_part_of_the_medium_is_readable_again_once_written() {
+    let mut faults = with("[[fault]]\nkind = 'media'\noffset = 8192\nbytes = 4096\nat_s = 1");
+    let mut ask = |op, range, at| faults.fails(op, range, Nanos(at), Nanos(at));
+    assert!(!ask(Op::Read, 8192..12288, 0), "not yet");
+    assert!(!ask(Op::Write, 0..16384, 0), "what is written before changes nothing");
+    assert!(!ask(Op::Read, 0..8192, S) && !ask(Op::Read, 12288..16384, S));
+    assert!(ask(Op::Read, 0..8193, S) && ask(Op::Read, 12287..16384, S));
+    // The middle of it: two parts are left.
+    assert!(!ask(Op::Write, 9216..9728, S));
+    assert!(!ask(Op::Read, 9216..9728, S));
+    assert!(ask(Op::Read, 8704..9216, S) && ask(Op::Read, 9728..10240, S));
+    let shown = faults.active(Nanos(S));
+    assert_eq!(shown, ["3584 bytes from offset 8192 on unreadable until written"]);
+    let mut ask = |op, range| faults.fails(op, range, Nanos(S), Nanos(S));
+    assert!(!ask(Op::Write, 0..9216) && !ask(Op::Discard, 9728..20000));
+    assert!(!ask(Op::Read, 0..20000));
+    assert!(faults.active(Nanos(S)).is_empty());
+}
+
+#[test]
+fn write_that_fails_repairs_nothing() {
+    let mut faults = with(
+        "[[fault]]\nkind = 'media'\noffset = 0\n\
+         [[fault]]\nkind = 'error'\nops = 'writes'\nshare = 1\nfor_s = 1",
+    );
+    assert!(faults.fails(Op::Write, 0..512, Nanos(0), Nanos(0)));
+    assert!(faults.fails(Op::Read, 511..600, Nanos(S), Nanos(S)));
+    assert!(!faults.fails(Op::Write, 0..512, Nanos(S), Nanos(S)));
+    assert!(!faults.fails(Op::Read, 0..512, Nanos(S), Nanos(S)));
 }
 
 #[test]
@@ -90,6 +123,10 @@ fn invalid_schedule_error_is_one_line() {
         ("[[fault]]\nkind = 'stall'\nfor_s = 1\nshare = 1", "a stall takes only"),
         ("[[fault]]\nkind = 'power-cut'\nshare = 1", "`power-cut` takes `at_s`"),
         ("[[fault]]\nkind = 'slow'\nfor_s = 1\nfactor = 2\nseed = 1", "`slow` takes"),
+        ("[[fault]]\nkind = 'media'\nbytes = 512", "`media` takes `offset`"),
+        ("[[fault]]\nkind = 'media'\noffset = 0\nfor_s = 1", "`media` takes `offset`"),
+        ("[[fault]]\nkind = 'media'\noffset = 0\nbytes = 0", "bytes must be from 1"),
+        ("[[fault]]\nkind = 'stall'\nfor_s = 1\noffset = 0", "`offset` and `bytes` are keys of"),
         ("fautl = 1", "line 1: unknown field `fautl`"),
     ] {
         let error = Fault::parse_schedule(schedule).unwrap_err().to_string();
@@ -129,7 +166,7 @@ fn recurring_fault_is_on_for_its_share_of_the_time() {
     assert_eq!(stalls.active(Nanos(11 * S)), ["stall, 1.00 s left"]);
     assert!(stalls.active(Nanos(3 * S)).is_empty());
     let mut errors = with("[[fault]]\nkind = 'error'\nshare = 1\nfor_s = 1\nevery_s = 2");
-    let fails = [0, 1, 2, 3, 4].map(|n| errors.fails(Op::Read, Nanos(n * S), Nanos(n * S)));
+    let fails = [0, 1, 2, 3, 4].map(|n| errors.fails(Op::Read, 0..1, Nanos(n * S), Nanos(n * S)));
     assert_eq!(fails, [true, false, true, false, true]);
 }
 
@@ -152,6 +189,7 @@ fn written_fault_is_read_back() {
         "[[fault]]\nkind = 'slow'\nfactor = 5\nfor_s = [180, 360]\nevery_s = [7200, 10800]",
         "[[fault]]\nkind = 'error'\nshare = 0.5\nat_s = 2\nfor_s = 1\nevery_s = 5",
         "[[fault]]\nkind = 'power-cut'",
+        "[[fault]]\nkind = 'media'\noffset = 18_000_000_000\nbytes = 4096\nat_s = 1",
     ] {
         let fault = Fault::parse_schedule(schedule).unwrap()[0];
         let text = toml::to_string(&fault).unwrap();

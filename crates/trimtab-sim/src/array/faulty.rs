@@ -1,6 +1,7 @@
 //! A drive's completions under its faults.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use trimtab_device::{Fault, Faults, Served};
 use trimtab_io::{Nanos, Op, Outcome, Request, RequestId};
@@ -17,18 +18,19 @@ use crate::source::NEVER;
 pub(super) struct Faulty {
     faults: Faults,
     /// The requests that the model has: as many as the drive has slots at most.
-    serving: Vec<(RequestId, Op)>,
+    serving: Vec<(RequestId, Op, Range<u64>)>,
     /// By time, and at one instant in the order of the model's completions.
     held: BTreeMap<(Nanos, u64), Held>,
     completed: u64,
 }
 
 /// A completion that is passed on later.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Held {
     request: RequestId,
     arrival: Nanos,
     op: Op,
+    range: Range<u64>,
     outcome: Outcome,
 }
 
@@ -52,23 +54,23 @@ impl Faulty {
 
     /// A request goes to the model.
     pub(super) fn submitted(&mut self, request: &Request) {
-        self.serving.push((request.id, request.op));
+        self.serving.push((request.id, request.op, request.offset..request.end()));
     }
 
     /// A request was taken back from the model.
     pub(super) fn taken_back(&mut self, request: RequestId) {
-        self.serving.retain(|(other, _)| *other != request);
+        self.serving.retain(|(other, ..)| *other != request);
     }
 
     /// Takes the model's completions.
     pub(super) fn hold(&mut self, server: &mut impl Server) {
         let Self { faults, serving, held, completed } = self;
         server.drain(|Served { completion: done, .. }| {
-            let place = serving.iter().position(|(request, _)| *request == done.request);
-            let (request, op) = serving.swap_remove(place.expect("it was submitted"));
+            let place = serving.iter().position(|(request, ..)| *request == done.request);
+            let (request, op, range) = serving.swap_remove(place.expect("it was submitted"));
             *completed += 1;
             let at = faults.answer_at(done.issue, done.complete);
-            let one = Held { request, arrival: done.issue, op, outcome: done.outcome };
+            let one = Held { request, arrival: done.issue, op, range, outcome: done.outcome };
             held.insert((at, *completed), one);
         });
     }
@@ -79,7 +81,7 @@ impl Faulty {
             && entry.key().0 <= now
         {
             let ((at, _), held) = entry.remove_entry();
-            let fails = self.faults.fails(held.op, held.arrival, at);
+            let fails = self.faults.fails(held.op, held.range, held.arrival, at);
             take(held.request, if fails { Outcome::Error } else { held.outcome });
         }
     }

@@ -5,14 +5,15 @@ use clap::ValueEnum;
 use trimtab_emu::{Drive, Effect, Fault, FaultOps, RunDirectory};
 use trimtab_io::Nanos;
 
-use crate::duration;
 use crate::exit::BadInput;
+use crate::{duration, size};
 
 const HELP: &str = "\
 Faults, and the options that each takes:
   stall      answer nothing: --for
   slow       take longer for each request: --factor, --for
   error      fail requests with EIO: --share, --reads or --writes, --for
+  media      make a part of the medium unreadable, until it is written: --at, --bytes
   power-cut  cut the power: writes not yet flushed are lost in whole or in part, and
              requests fail until power returns: --seed, --for (or until cleared)
   clear      end all faults, including scheduled ones, and restore power
@@ -21,6 +22,7 @@ Examples:
   sudo trimtab drive fault slow stall --for 500ms
   sudo trimtab drive fault slow slow --factor 10 --for 2s
   sudo trimtab drive fault slow error --reads --share 0.1 --for 10s
+  sudo trimtab drive fault slow media --at 1M --bytes 512
   sudo trimtab drive fault slow power-cut --seed 7
   sudo trimtab drive fault slow clear
 
@@ -54,6 +56,12 @@ pub(crate) struct Args {
     /// error: only writes.
     #[arg(long, visible_alias = "write", conflicts_with = "reads")]
     writes: bool,
+    /// media: where it begins on the drive.
+    #[arg(long, value_name = "OFFSET", value_parser = size::parse_bytes)]
+    at: Option<u64>,
+    /// media: how much it is [default: 512].
+    #[arg(long, value_name = "SIZE", value_parser = size::parse_bytes)]
+    bytes: Option<u64>,
     /// power-cut: the seed that selects what is lost; the same seed loses the same of the same
     /// writes [default: the drive's, different for each cut].
     #[arg(long, value_name = "N")]
@@ -65,6 +73,7 @@ enum What {
     Stall,
     Slow,
     Error,
+    Media,
     PowerCut,
     Clear,
 }
@@ -91,6 +100,8 @@ impl Args {
             ("--share", self.share.is_some(), &[What::Error]),
             ("--reads", self.reads, &[What::Error]),
             ("--writes", self.writes, &[What::Error]),
+            ("--at", self.at.is_some(), &[What::Media]),
+            ("--bytes", self.bytes.is_some(), &[What::Media]),
             ("--seed", self.seed.is_some(), &[What::PowerCut]),
         ];
         match given.iter().find(|(_, is_given, takers)| *is_given && !takers.contains(&self.what)) {
@@ -108,9 +119,13 @@ impl Args {
                 Effect::Slow { factor: self.factor.ok_or_else(|| self.lacks("--factor N"))? }
             }
             What::Error => Effect::Error { ops: self.ops(), share: self.share.unwrap_or(1.0) },
+            What::Media => Effect::Media {
+                offset: self.at.ok_or_else(|| self.lacks("--at OFFSET"))?,
+                bytes: self.bytes.unwrap_or(512),
+            },
             What::PowerCut => Effect::PowerCut { seed: self.seed },
         };
-        if let (What::PowerCut, None) = (self.what, self.length) {
+        if let (What::PowerCut | What::Media, None) = (self.what, self.length) {
             return Ok(Some(Fault::once(effect, 0.0, f64::INFINITY)));
         }
         let length = self.length.ok_or_else(|| self.lacks("--for TIME"))?;

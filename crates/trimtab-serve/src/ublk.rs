@@ -6,7 +6,10 @@
 //! ```
 //!
 //! Spoken to directly (Documentation/block/ublk.rst in Linux's source): a dozen commands, so that a
-//! server's thread waits for requests together with whatever else it waits for.
+//! server's thread waits for requests together with whatever else it waits for. In the crate for it,
+//! libublk, each request is a task of an executor that has its thread, and a ring of that thread, for
+//! itself; here one thread has all queues, the members, the policy's times and the commands of users,
+//! and the same server runs over FUSE.
 //!
 //! A device carries a cookie of its server's directory, by which it is found whatever happened to
 //! the server. When that is killed the device stays, and requests wait: those that the server had

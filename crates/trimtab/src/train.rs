@@ -95,7 +95,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> Result<()> {
-    args.check_shares()?;
+    args.check_options()?;
     // Before minutes of reading: the output may be unwritable.
     let files = args.out.as_deref().map(|out| args.create(out)).transpose()?;
     let device = args.device.as_deref();
@@ -124,13 +124,18 @@ pub(crate) fn run(args: Args) -> Result<()> {
 }
 
 impl Args {
-    fn check_shares(&self) -> Result<(), BadInput> {
+    fn check_options(&self) -> Result<(), BadInput> {
         let (first, steered) = (self.first, self.steered);
         if !(first > 0.0 && first <= 1.0) {
             return Err(BadInput(format!("--first {first}: expected a share above 0, up to 1")));
         }
         if !(0.0..=1.0).contains(&steered) {
             return Err(BadInput(format!("--steered must be from 0 to 1, not {steered}")));
+        }
+        if self.failover.is_some() && self.label != LabelRule::Cost {
+            let label = self.label.name();
+            let why = format!("--failover is for the label `cost`; `{label}` does not ask for it");
+            return Err(BadInput(why));
         }
         Ok(())
     }

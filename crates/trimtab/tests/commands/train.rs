@@ -156,6 +156,8 @@ fn failures_are_reported_in_one_line() {
     );
     place.refuses(&with(&["--trace", "a.csv", "--label", "slow"]), "unknown label \"slow\"");
     place.refuses(&with(&["--trace", "a.csv", "--first", "1.5"]), "expected a share above 0");
+    let unused = ["--trace", "a.csv", "--label", "knee", "--failover", "1ms"];
+    place.refuses(&with(&unused), "--failover is for the label `cost`");
     place.refuses(&["--trace", "a.csv", "-o", "m.json"], ".json is the card's ending");
     place.refuses(&["--trace", "a.csv", "-o", "-"], "needs a file's name");
     place.refuses(&["--trace", "a.csv"], "--out <MODEL>");

@@ -281,9 +281,10 @@ impl Faults {
             None => Nanos(from.0.saturating_add(Nanos::from_secs_f64(for_s.most).0)),
         };
         let unreadable = match effect {
-            Effect::Media { offset, bytes } => vec![offset..offset.saturating_add(bytes)],
-            _ => Vec::new(),
+            Effect::Media { offset, bytes } => Some(offset..offset.saturating_add(bytes)),
+            _ => None,
         };
+        let unreadable = unreadable.into_iter().collect();
         let (drawn, taken) = (0, false);
         self.all.push(Timed { effect, from, until, episodes, seed, drawn, taken, unreadable });
     }

@@ -329,7 +329,10 @@ impl Bench {
             Subject::open(What::Beside, path, None).map_err(|e| BadInput(format!("{e:#}")))
         });
         let beside = beside.transpose()?;
-        let directory = Scratch::new(&args.directory, &name)?;
+        // The servers have another working directory.
+        let parent = std::path::absolute(&args.directory);
+        let parent = parent.context("cannot determine the working directory")?;
+        let directory = Scratch::new(&parent, &name)?;
         let members: Vec<PathBuf> =
             (0..args.members).map(|member| directory.0.join(format!("member-{member}"))).collect();
         for member in &members {

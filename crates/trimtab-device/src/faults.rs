@@ -160,6 +160,23 @@ impl Fault {
             Effect::Media { bytes, .. } => within("bytes", bytes as f64, 1.0, 1e18),
         }
     }
+
+    /// Checks the parameters for a drive of `capacity` bytes.
+    ///
+    /// # Errors
+    /// As [`check`](Self::check), or the fault is beyond the drive's end.
+    pub fn check_on(&self, capacity: u64) -> Result<(), FaultError> {
+        self.check()?;
+        match self.effect {
+            Effect::Media { offset, bytes } if offset.saturating_add(bytes) > capacity => {
+                Err(FaultError(format!(
+                    "a fault's {bytes} bytes from offset {offset} on are beyond the drive's end, at \
+                     {capacity}"
+                )))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The faults of one drive.

@@ -205,7 +205,7 @@ impl Server {
                 }
             }
             Command::Fault { fault } => {
-                fault.check().map_err(bad_fault)?;
+                fault.check_on(state.profile().capacity_bytes()).map_err(bad_fault)?;
                 state.add_fault(&fault, now);
             }
             Command::ClearFaults => state.clear_faults(now),

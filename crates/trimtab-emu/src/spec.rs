@@ -181,7 +181,8 @@ impl Spec {
                 "the latency compensation (lead) must be at most {MAX_COMPENSATION}"
             ));
         }
-        self.faults.iter().try_for_each(Fault::check).map_err(bad_fault)
+        let capacity = self.capacity();
+        self.faults.iter().try_for_each(|fault| fault.check_on(capacity)).map_err(bad_fault)
     }
 
     /// Capacity of the block device, bytes.

@@ -23,6 +23,8 @@
 //!   and [`Served::take_over`] hands them to the next.
 //! - [`Client`] sends commands to a server, which takes them with [`next_client`] and
 //!   [`read_command`].
+//! - [`transfer_serially`] and [`transfer_concurrently`] measure a device from outside, by reads or
+//!   writes of a page (transfers.rs).
 //! - [`PredictableDrive`] is the interface by which a drive's firmware helps an array (predictable.rs).
 //! - [`serve_io`] protects a server from memory pressure.
 

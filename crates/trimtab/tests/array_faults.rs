@@ -202,6 +202,8 @@ fn unreadable_sector_is_computed_and_written_again() {
         arrays.bench.done(&["fault", "ill", "media", "--at", &at(round)]);
         assert_eq!(faults(), 1);
     };
+    let beyond = ["fault", "ill", "media", "--at", "1G"];
+    arrays.bench.fails(&beyond, 2, "beyond the drive's end");
     ruin(3);
     for &block in &blocks {
         assert_eq!(read_block(&disk, block).unwrap(), block + 7);

@@ -144,6 +144,7 @@ fn cost_is_measured_and_leaves_nothing() {
         assert!(table.contains(part), "{part}: {table}");
     }
     arrays.fails(&cost(&backend, &["--beside", "nosuch"]), &[], 2, "nosuch");
+    arrays.fails(&["cost", "--duration", "1us"], &[], 2, "at least 10.0 ms");
     arrays.fails(&cost(&backend, &["--in", "nosuch"]), &[], 2, "nosuch");
     arrays.fails(
         &cost(&backend, &["--level", "6", "--members", "3"]),

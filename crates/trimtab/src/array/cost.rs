@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use rustix::io::Errno;
 use serde::Serialize;
 use trimtab_device::DriveProfile;
@@ -86,6 +86,10 @@ const DEPTH: u32 = 32;
 /// What is measured, of each device.
 const LOADS: [(Transfer, u32); 4] =
     [(Transfer::Read, 1), (Transfer::Read, DEPTH), (Transfer::Write, 1), (Transfer::Write, DEPTH)];
+/// Requests of one measurement, at most: their latencies are kept.
+const MOST: usize = 1 << 22;
+/// The shortest measurement: processor time is known to 10 ms.
+const SHORTEST: Nanos = Nanos::from_millis(10);
 /// Before each measurement this share of its time is not counted.
 const WARM_UP: u64 = 5;
 
@@ -224,7 +228,7 @@ impl Subject {
     /// Sends requests to the first `pages` pages.
     fn send(&self, (transfer, depth): (Transfer, u32), pages: u64, time: Nanos) -> Result<Timings> {
         let mut random = SplitMix64::new(monotonic().0);
-        let pages = std::iter::repeat_with(|| random.next() % pages);
+        let pages = std::iter::repeat_with(|| random.next() % pages).take(MOST);
         let (file, until, pace) = (&self.file, monotonic() + time, Pace::UNLIMITED);
         let sent = match depth {
             1 => transfer_serially(file, transfer, pages, until, pace),
@@ -241,6 +245,10 @@ impl Subject {
         let took = monotonic().since(begun).as_secs_f64();
         let used = before.zip(processor()).map(|(before, after)| after - before);
         let requests = sent.len() as f64;
+        if sent.is_empty() {
+            // It waited for a processor for all that time.
+            bail!("{} served nothing within {time}: give it a longer --duration", self.what.name());
+        }
         let mut us: Vec<f64> = sent.into_iter().map(|(_, time)| time.0 as f64 / 1e3).collect();
         us.sort_by(f64::total_cmp);
         let at = |share: f64| us[((us.len() - 1) as f64 * share) as usize];
@@ -271,6 +279,10 @@ struct Series {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     create::check_policy(args.level, args.policy)?;
+    if args.duration < SHORTEST {
+        let why = format!("--duration {}: at least {SHORTEST}", args.duration);
+        return Err(BadInput(why).into());
+    }
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let bench = during("making an array and a drive", || Bench::new(args))?;
     let mut all: Vec<Series> = Vec::new();

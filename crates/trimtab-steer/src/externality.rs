@@ -10,21 +10,27 @@
 //! So reads are followed that could go to another replica, whether or not they do: how many reads
 //! arrive for that replica before the read is complete, and how many for its primary? The
 //! difference, each times what a request there delays the next by, is the toll of a move. It costs
-//! no I/O to know, and is zero unless it exceeds [`CERTAIN`] times its standard error.
+//! no I/O to know, and is zero unless it exceeds [`CERTAIN`] times its standard error. A primary may
+//! have a larger one of its own: where drives are unlike, reads that leave one with few reads for one
+//! with many delay others, and those in the other direction do not. The toll is that of a read of
+//! mean length; a longer one delays others by as much more.
 
 use trimtab_io::RequestId;
 
-use crate::replica::Replica;
+use crate::replica::{MOST_DRIVES, Replica};
 
 /// Reads that are followed at once.
 const FOLLOWED: usize = 16;
 /// One that is not complete after so many others will not be: it has failed.
 const LOST: u64 = 4096;
-/// The weight of a read in the mean, after the first ones, and the fewest of which there is one.
+/// The weight of a read in the mean, after the first ones.
 const WEIGHT: f64 = 0.005;
+/// The fewest reads of which there is a toll, and by how many standard errors it must exceed zero. More of
+/// each primary's own toll: the largest of several estimates is mostly too large.
 const LEAST: f64 = 16.0;
-/// Standard errors by which the mean must exceed zero.
 const CERTAIN: f64 = 2.0;
+const LEAST_OF_PRIMARY: f64 = 32.0;
+const CERTAIN_OF_PRIMARY: f64 = 3.0;
 
 /// What a moved read costs others, as measured.
 #[derive(Clone, Debug)]
@@ -33,6 +39,17 @@ pub(crate) struct Externality {
     followed: Vec<Followed>,
     /// Reads that could be moved, followed or not.
     candidates: u64,
+    /// Of all reads, and by primary.
+    all: Toll,
+    tolls: [Toll; MOST_DRIVES],
+}
+
+/// What a read of one primary costs others if it is moved.
+#[derive(Clone, Copy, Debug)]
+struct Toll {
+    /// The fewest reads of which there is one, and by how many standard errors it exceeds zero.
+    least: f64,
+    certain: f64,
     /// Reads that were followed to their end.
     reads: f64,
     mean: f64,
@@ -58,16 +75,19 @@ impl Externality {
         Self {
             followed: Vec::with_capacity(FOLLOWED),
             candidates: 0,
-            reads: 0.0,
-            mean: 0.0,
-            square: 0.0,
-            toll: 0.0,
+            all: Toll::new(LEAST, CERTAIN),
+            tolls: [Toll::new(LEAST_OF_PRIMARY, CERTAIN_OF_PRIMARY); MOST_DRIVES],
         }
     }
 
-    /// What a move costs other reads, ns.
-    pub(crate) const fn toll(&self) -> f64 {
-        self.toll
+    /// What a move of a read of mean length away from this primary costs other reads, ns.
+    pub(crate) fn toll(&self, primary: Replica) -> f64 {
+        self.tolls[primary.index()].toll.max(self.all.toll)
+    }
+
+    /// The same in the mean over all primaries.
+    pub(crate) const fn mean_toll(&self) -> f64 {
+        self.all.toll
     }
 
     /// Whether a read is followed that this replica matters to.
@@ -103,14 +123,25 @@ impl Externality {
         let Some(at) = self.followed.iter().position(|followed| followed.read == read) else {
             return;
         };
-        let delays = self.followed.remove(at).delays;
+        let Followed { from, delays, .. } = self.followed.remove(at);
+        self.all.record(delays);
+        self.tolls[from.index()].record(delays);
+    }
+}
+
+impl Toll {
+    const fn new(least: f64, certain: f64) -> Self {
+        Self { least, certain, reads: 0.0, mean: 0.0, square: 0.0, toll: 0.0 }
+    }
+
+    fn record(&mut self, delays: f64) {
         self.reads += 1.0;
         let weight = self.weight();
         self.mean += weight * (delays - self.mean);
         self.square += weight * (delays * delays - self.square);
-        if self.reads >= LEAST {
+        if self.reads >= self.least {
             let variance = (self.square - self.mean * self.mean).max(0.0);
-            self.toll = (self.mean - CERTAIN * (variance * weight).sqrt()).max(0.0);
+            self.toll = (self.mean - self.certain * (variance * weight).sqrt()).max(0.0);
         }
     }
 
@@ -160,9 +191,26 @@ mod tests {
                 let begins = (i, Some(two_drives(&mut random)));
                 [Some(begins), i.checked_sub(4).map(|ended| (ended, None))].into_iter().flatten()
             });
-            let toll = serve(reads).toll();
+            let externality = serve(reads);
+            let tolls = (0..DRIVES as u8).map(|primary| externality.toll(Replica(primary)));
+            let toll = tolls.sum::<f64>() / DRIVES as f64;
             assert!(toll < 0.1 * SLOPE, "seed {seed}: {toll}");
         }
+    }
+
+    /// Reads of a drive with few go to one with many: the drives are unlike, and so are the tolls.
+    #[test]
+    fn drives_have_tolls_of_their_own() {
+        let mut random = SplitMix64::new(1);
+        // Ten reads of drive 1 to one of drive 0, and four in flight.
+        let reads = (0..20_000_u64).flat_map(|i| {
+            let primary = u8::from(!random.next().is_multiple_of(11));
+            let begins = (i, Some((primary, 1 - primary)));
+            [Some(begins), i.checked_sub(4).map(|ended| (ended, None))].into_iter().flatten()
+        });
+        let externality = serve(reads);
+        let tolls = [0, 1].map(|primary| externality.toll(Replica(primary)));
+        assert!(tolls[0] > 2.0 * SLOPE && tolls[1] == 0.0, "{tolls:?}");
     }
 
     /// Each request is a read of each drive, at once: a moved read meets the one of that drive.
@@ -179,8 +227,12 @@ mod tests {
                 .collect();
             begins.into_iter().chain((0..DRIVES).map(move |drive| (ids(drive), None)))
         });
-        let toll = serve(reads).toll();
-        assert!((0.7 * SLOPE..SLOPE).contains(&toll), "{toll}");
+        let externality = serve(reads);
+        // The last drive's reads have none to go to.
+        for primary in (0..DRIVES as u8 - 2).map(Replica) {
+            let toll = externality.toll(primary);
+            assert!((0.7 * SLOPE..=SLOPE).contains(&toll), "{primary:?}: {toll}");
+        }
     }
 
     #[test]
@@ -193,6 +245,7 @@ mod tests {
             externality.follow(read, Replica(0), Replica(1));
             externality.completed(read);
         }
-        assert!(externality.reads >= LOST as f64 / 2.0, "{}", externality.reads);
+        let reads = externality.tolls[0].reads;
+        assert!(reads >= LOST as f64 / 2.0, "{reads}");
     }
 }

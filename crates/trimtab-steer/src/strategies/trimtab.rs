@@ -127,8 +127,9 @@ const CROWD: f64 = 24.0;
 /// The weight that the mean length of reads keeps with each read.
 const LENGTH_KEPT: f64 = 0.998;
 
-/// What a pair costs at most, in usual reads, where requests wait for each other: without pairs
-/// it would not be known whether moves are the reason.
+/// What a pair of a short read costs at most, in usual reads, where it delays others. Without pairs it
+/// would not be known whether moves are the reason; and where they are rarer, a contest that was
+/// lost by chance is won again late.
 const MOST_BURDEN: f64 = 4.0;
 
 impl Trimtab {
@@ -298,7 +299,8 @@ impl Trimtab {
                 wait = wait.map(|wait| wait + costs.failover);
             }
             if replica != primary {
-                wait = wait.map(|wait| wait + Nanos(self.externality.toll() as u64));
+                let toll = self.toll(primary, turn.request().length);
+                wait = wait.map(|wait| wait + Nanos(toll as u64));
             }
             // Among equals the first in order wins.
             let is_less = best.as_ref().is_none_or(|best| match (wait, best.wait) {
@@ -366,9 +368,9 @@ impl Trimtab {
             let length = turn.request().length;
             // A pair is rarer where requests wait for each other: it delays others more.
             let usual = self.typical[primary.index()].get().0 as f64;
-            let burden = (self.price(primary, length) / usual.max(1.0)).min(MOST_BURDEN);
-            weight = self.weight(length).max(burden);
-            let rarity = self.rarity(primary);
+            let burden = self.price(primary, length) + self.toll(primary, length);
+            weight = self.weight(length).max((burden / usual.max(1.0)).min(MOST_BURDEN));
+            let rarity = self.rarity(primary, self.externality.toll(primary));
             let decide =
                 |control: &mut ControlGroup| control.decide(primary, wanted, queue, weight, rarity);
             let decision = self.control.as_mut().map(decide);
@@ -416,6 +418,7 @@ impl Trimtab {
             let is_of_forecast = question != Question::Queue && other == sides[0];
             let other_at = asked(other, is_of_forecast);
             let unsent = other_at.max(at).since(now) + expected;
+            let toll = self.toll(primary, turn.request().length);
             if let Some(control) = &mut self.control {
                 control.begin(
                     weight,
@@ -428,7 +431,7 @@ impl Trimtab {
                         clip,
                         unsent,
                         typical,
-                        toll: self.externality.toll(),
+                        toll,
                         took: [None; 2],
                     },
                 );

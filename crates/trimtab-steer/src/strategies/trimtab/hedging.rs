@@ -131,7 +131,8 @@ impl Trimtab {
         let is_sooner = forecast.wait.is_some_and(|wait| wait < waited);
         let expected = expected_gain(waited, &forecast);
         let pays = || {
-            let price = self.price(best, turn.request().length) + self.externality.toll();
+            let length = turn.request().length;
+            let price = self.price(best, length) + self.toll(turn.primary(), length);
             let usual = self.typical[best.index()].get().0 as f64;
             self.hedging.gain.factor(turn.now()) * expected > price.max(WORTHWHILE * usual)
         };

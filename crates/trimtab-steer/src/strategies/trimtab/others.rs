@@ -23,7 +23,9 @@ impl Trimtab {
         if self.weight(turn.request().length) > MOST_PROBED {
             return;
         }
-        let every = Nanos((PROBE.0 as f64 * self.rarity(turn.primary())) as u64).min(RARE_PROBE);
+        // All primaries' reads share in the probes, so no primary's own toll makes them rare.
+        let rarity = self.rarity(turn.primary(), self.externality.mean_toll());
+        let every = Nanos((PROBE.0 as f64 * rarity) as u64).min(RARE_PROBE);
         if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
             self.probed.add(replica);
             self.hedging.probed(self.weight(turn.request().length));
@@ -38,11 +40,16 @@ impl Trimtab {
         self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
     }
 
-    /// How many times as rare as usual requests are to be that this read's data does not need:
-    /// where a move costs other reads, each of those does.
-    pub(super) fn rarity(&self, primary: Replica) -> f64 {
+    /// How many times as rare as usual requests are to be that this read's data does not need, where
+    /// a move costs other reads `toll` ns: each of those requests does.
+    pub(super) fn rarity(&self, primary: Replica, toll: f64) -> f64 {
         let usual = self.typical[primary.index()].get().0 as f64;
-        1.0 + RARITY * self.externality.toll() / usual.max(1.0)
+        1.0 + RARITY * toll / usual.max(1.0)
+    }
+
+    /// What moving a read of this length away from its primary costs other reads, ns.
+    pub(super) fn toll(&self, primary: Replica, length: u64) -> f64 {
+        self.weight(length) * self.externality.toll(primary)
     }
 
     /// Notes that a read comes behind those of this primary replica that could be elsewhere.

@@ -226,9 +226,10 @@ impl Comparison {
                 *parallel.get_ref()
             }
         };
-        let parsed = faults
-            .into_iter()
-            .map(|fault| fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, text)));
+        let parsed = faults.into_iter().zip(&devices).map(|(fault, device)| {
+            let capacity = device.profile.capacity_bytes();
+            fault.map_or(Ok(Vec::new()), |fault| faults::parse(fault, capacity, text))
+        });
         let faults = parsed.collect::<Result<_, _>>()?;
         let change = raw.change.map(|raw| change(&raw, later, &devices, text, directory));
         let change = change.transpose()?;

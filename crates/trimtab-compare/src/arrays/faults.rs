@@ -27,10 +27,11 @@ enum Named {
     Each,
 }
 
-/// The faults of the members that one `[[device]]` stands for.
+/// The faults of the members that one `[[device]]` stands for, each of so many bytes.
 pub(super) fn of_device(
     value: Option<Spanned<DeValue<'_>>>,
     stands_for: usize,
+    capacity: u64,
     text: Text<'_>,
 ) -> Result<Vec<Vec<Fault>>, Error> {
     let mut members = vec![Vec::new(); stands_for];
@@ -42,7 +43,7 @@ pub(super) fn of_device(
         };
         let at = on.as_ref().map_or(entry.span(), Spanned::span);
         let on = on.map_or(Ok(On::Named(Named::First)), |on| read(on, text))?;
-        let fault = faults::one(entry, text)?;
+        let fault = faults::one(entry, capacity, text)?;
         for member in on.members(stands_for, &at, text)? {
             members[member].push(fault);
         }

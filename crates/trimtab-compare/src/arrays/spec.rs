@@ -152,9 +152,17 @@ impl ArrayComparison {
             ([_], Some(members)) => *members.get_ref(),
             _ => 1,
         };
+        let capacities: Vec<u64> =
+            devices.iter().map(|device| device.profile.capacity_bytes()).collect();
         let drives = members(devices, array.members.as_ref(), text)?;
-        let of_device = |fault| array_faults::of_device(fault, stands_for, text);
-        let faults = faults.into_iter().map(of_device).collect::<Result<Vec<_>, _>>()?.concat();
+        let of_device =
+            |(fault, capacity)| array_faults::of_device(fault, stands_for, capacity, text);
+        let faults = faults
+            .into_iter()
+            .zip(capacities)
+            .map(of_device)
+            .collect::<Result<Vec<_>, _>>()?
+            .concat();
         let least = drives.iter().map(|drive| drive.profile.capacity_bytes()).min();
         let level: Level = named(&array.level, text)?;
         let rotation = array.rotation.as_ref().map(|rotation| named(rotation, text));

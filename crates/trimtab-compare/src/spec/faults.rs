@@ -17,9 +17,13 @@ pub(crate) fn take<'i>(root: &mut DeTable<'i>) -> Vec<Option<Spanned<DeValue<'i>
     fault.collect()
 }
 
-/// The faults of one device.
-pub(crate) fn parse(value: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Vec<Fault>, Error> {
-    entries(value, text)?.into_iter().map(|entry| one(entry, text)).collect()
+/// The faults of one device, which has so many bytes.
+pub(crate) fn parse(
+    value: Spanned<DeValue<'_>>,
+    capacity: u64,
+    text: Text<'_>,
+) -> Result<Vec<Fault>, Error> {
+    entries(value, text)?.into_iter().map(|entry| one(entry, capacity, text)).collect()
 }
 
 /// The entries of a device's `fault`.
@@ -34,11 +38,15 @@ pub(crate) fn entries<'i>(
     }
 }
 
-/// One fault.
-pub(crate) fn one(entry: Spanned<DeValue<'_>>, text: Text<'_>) -> Result<Fault, Error> {
+/// One fault of a device, which has so many bytes.
+pub(crate) fn one(
+    entry: Spanned<DeValue<'_>>,
+    capacity: u64,
+    text: Text<'_>,
+) -> Result<Fault, Error> {
     let at = entry.span();
     let fault: Fault = read(entry, text)?;
-    fault.check().map_err(|error| text.wrong(&at, error))?;
+    fault.check_on(capacity).map_err(|error| text.wrong(&at, error))?;
     if let Effect::PowerCut { .. } = fault.effect {
         let what = "a comparison has no `power-cut`, which loses writes; its drives take stall, \
                     slow and error";

@@ -49,7 +49,7 @@ pub(crate) fn one(
     fault.check_on(capacity).map_err(|error| text.wrong(&at, error))?;
     if let Effect::PowerCut { .. } = fault.effect {
         let what = "a comparison has no `power-cut`, which loses writes; its drives take stall, \
-                    slow and error";
+                    slow, error and media";
         return Err(text.wrong(&at, what));
     }
     Ok(fault)

@@ -23,7 +23,8 @@ impl Trimtab {
         if self.weight(turn.request().length) > MOST_PROBED {
             return;
         }
-        // All primaries' reads share in the probes, so no primary's own toll makes them rare.
+        // A read of any primary may carry a probe, so the mean decides: one primary's large toll must not
+        // make probes rare for all.
         let rarity = self.rarity(turn.primary(), self.externality.mean_toll());
         let every = Nanos((PROBE.0 as f64 * rarity) as u64).min(RARE_PROBE);
         if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
@@ -41,7 +42,7 @@ impl Trimtab {
     }
 
     /// How many times as rare as usual requests are to be that this read's data does not need, where
-    /// a move costs other reads `toll` ns: each of those requests does.
+    /// a move costs other reads `toll` ns: each such request costs as much.
     pub(super) fn rarity(&self, primary: Replica, toll: f64) -> f64 {
         let usual = self.typical[primary.index()].get().0 as f64;
         1.0 + RARITY * toll / usual.max(1.0)

@@ -86,6 +86,10 @@ fn wrong_faults_and_rows_name_the_key() {
         (with_faults("{ on = [8], kind = 'slow', factor = 2 }"), "`on` must be from 0 to 7, not 8"),
         (with_faults("{ onn = 'each', kind = 'slow', factor = 2 }"), "unknown field `onn`"),
         (with_faults("{ kind = 'slow', factors = [[0.9, 0.5]] }"), "a fault's factors"),
+        (
+            with_faults("{ kind = 'media', offset = 2_000_000_000 }"),
+            "a fault's 512 bytes from offset 2000000000 on extend beyond the drive's end, at 1",
+        ),
         (with_faults("{ kind = 'power-cut' }"), "a comparison has no `power-cut`"),
         (with_rows("'ioad'"), "no strategy of arrays called `ioad`"),
         (with_rows("'base', 'base'"), "`base` is there twice"),

@@ -170,7 +170,7 @@ impl Fault {
         match self.effect {
             Effect::Media { offset, bytes } if offset.saturating_add(bytes) > capacity => {
                 Err(FaultError(format!(
-                    "a fault's {bytes} bytes from offset {offset} on are beyond the drive's end, at \
+                    "a fault's {bytes} bytes from offset {offset} on extend beyond the drive's end, at \
                      {capacity}"
                 )))
             }

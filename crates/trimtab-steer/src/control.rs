@@ -30,7 +30,7 @@
 //!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
 //!   [`EXPLORED`] for reads that only the queue moves while others follow forecasts, or more if
 //!   pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of a
-//!   pair.
+//!   pair. Longer reads than [`MOST_TOKENS`] usual ones are never pairs, and no pair costs more.
 //! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
 //!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
@@ -196,8 +196,8 @@ impl ControlGroup {
 
     /// Decides on a read with this primary replica: `forecast` is where the forecast, if there is
     /// one, says that it should go, and why; `queue` is the replica with the shortest queue, and
-    /// `weight` what a pair of this read costs, in usual reads, and `rarity` by how much more
-    /// a pair costs whose question is settled.
+    /// `weight` what a pair of this read costs, in usual reads, and `rarity` how many times as much
+    /// a pair costs whose question is settled, up to [`MOST_TOKENS`].
     pub(crate) fn decide(
         &mut self,
         primary: Replica,
@@ -245,7 +245,9 @@ impl ControlGroup {
         });
         let is_settled =
             rival.is_some_and(|(_, question)| self.array[question as usize].is_settled());
-        let weight = if is_settled { weight * rarity } else { weight };
+        // As rare as it may be, it is drawn some time: what is settled may change.
+        let rare = (weight * rarity).min(MOST_TOKENS.max(weight));
+        let weight = if is_settled { rare } else { weight };
         let rival = rival.filter(|_| self.tokens >= weight);
         Decision { to, by, rival, weight }
     }
@@ -426,6 +428,26 @@ mod tests {
 
     fn control() -> ControlGroup {
         ControlGroup::new(CLIP, 1)
+    }
+
+    #[test]
+    fn settled_pairs_are_rare_but_drawn() {
+        const READS: u64 = 100_000;
+        let mut control = control();
+        serve(&mut control, READS, |_| 5_100, 100);
+        assert!(control.array[Question::Refused as usize].is_settled());
+        let wanted = Some((OTHER, Question::Refused));
+        let mut pairs = 0_u64;
+        for _ in 0..READS {
+            control.forecasts(PRIMARY);
+            let decision = control.decide(PRIMARY, wanted, PRIMARY, 1.0, 1e6);
+            if decision.rival.is_some() {
+                control.tokens -= decision.weight;
+                pairs += 1;
+            }
+        }
+        let most = (READS as f64 * PAIRED / MOST_TOKENS) as u64 + 1;
+        assert!((most / 2..=most).contains(&pairs), "{pairs}");
     }
 
     #[test]

@@ -32,6 +32,9 @@ const LEAST: f64 = 16.0;
 const CERTAIN: f64 = 2.0;
 const LEAST_OF_PRIMARY: f64 = 32.0;
 const CERTAIN_OF_PRIMARY: f64 = 3.0;
+/// A primary's own toll is forgotten when so many of its reads have come since the last one of them was
+/// followed to its end: a toll that keeps its reads from moving keeps them from being followed too.
+const FORGOTTEN: u32 = 4096;
 
 /// What a moved read costs others, as measured.
 #[derive(Clone, Debug)]
@@ -51,8 +54,9 @@ struct Toll {
     /// It is known after so many reads, and is reduced by so many standard errors.
     least: f64,
     certain: f64,
-    /// Reads that were followed to their end.
+    /// Reads that were followed to their end, and those that have come since the last one was.
     reads: f64,
+    since: u32,
     mean: f64,
     square: f64,
     /// Of a move, ns; asked for more often than it changes.
@@ -89,6 +93,15 @@ impl Externality {
     /// The same in the mean over all primaries.
     pub(crate) const fn mean_toll(&self) -> f64 {
         self.all.toll
+    }
+
+    /// A read of this primary comes, followed or not.
+    pub(crate) fn comes(&mut self, primary: Replica) {
+        let own = &mut self.tolls[primary.index()];
+        own.since += 1;
+        if own.since > FORGOTTEN {
+            *own = Toll::new(own.least, own.certain);
+        }
     }
 
     /// Whether a read is followed that this replica matters to.
@@ -132,11 +145,12 @@ impl Externality {
 
 impl Toll {
     const fn new(least: f64, certain: f64) -> Self {
-        Self { least, certain, reads: 0.0, mean: 0.0, square: 0.0, toll: 0.0 }
+        Self { least, certain, reads: 0.0, since: 0, mean: 0.0, square: 0.0, toll: 0.0 }
     }
 
     fn record(&mut self, delays: f64) {
         self.reads += 1.0;
+        self.since = 0;
         let weight = self.weight();
         self.mean += weight * (delays - self.mean);
         self.square += weight * (delays * delays - self.square);
@@ -212,6 +226,30 @@ mod tests {
         let externality = serve(reads);
         let tolls = [0, 1].map(|primary| externality.toll(Replica(primary)));
         assert!(tolls[0] > 2.0 * SLOPE && tolls[1] == 0.0, "{tolls:?}");
+    }
+
+    /// A toll that keeps all reads of its primary there is not renewed by any of them.
+    #[test]
+    fn a_toll_that_nothing_renews_is_forgotten() {
+        let mut externality = Externality::new();
+        for read in (0..100).map(RequestId) {
+            externality.comes(Replica(0));
+            externality.follow(read, Replica(0), Replica(1));
+            externality.arrived(Replica(1), SLOPE);
+            externality.completed(read);
+            // Of another primary, so that the mean is none.
+            let other = RequestId(1000 + read.0);
+            externality.follow(other, Replica(2), Replica(3));
+            externality.arrived(Replica(2), 2.0 * SLOPE);
+            externality.completed(other);
+        }
+        assert_eq!(externality.mean_toll(), 0.0);
+        for _ in 0..FORGOTTEN {
+            assert_eq!(externality.toll(Replica(0)), SLOPE);
+            externality.comes(Replica(0));
+        }
+        externality.comes(Replica(0));
+        assert_eq!(externality.toll(Replica(0)), 0.0);
     }
 
     /// Each request is a read of each drive, at once: a moved read meets the one of that drive.

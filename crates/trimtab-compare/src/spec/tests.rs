@@ -144,7 +144,7 @@ fn errors_of_faults_name_the_line() {
         ("[{ kind = 'error', share = 1, op = 'reads' }]", "line 18: unknown field `op`"),
         (
             "[{ kind = 'media', offset = 1_000_000_000_000, bytes = 512 }]",
-            "line 18: a fault's 512 bytes from offset 1000000000000 on are beyond the drive's end",
+            "line 18: a fault's 512 bytes from offset 1000000000000 on extend beyond the drive's end",
         ),
         ("[{ kind = 'power-cut' }]", "line 18: a comparison has no `power-cut`"),
     ] {

@@ -132,7 +132,10 @@ impl Trimtab {
         let expected = expected_gain(waited, &forecast);
         let pays = || {
             let length = turn.request().length;
-            let price = self.price(best, length) + self.toll(turn.primary(), length);
+            // Back to its primary the read leaves none.
+            let is_move = best != turn.primary();
+            let toll = if is_move { self.toll(turn.primary(), length) } else { 0.0 };
+            let price = self.price(best, length) + toll;
             let usual = self.typical[best.index()].get().0 as f64;
             self.hedging.gain.factor(turn.now()) * expected > price.max(WORTHWHILE * usual)
         };

@@ -55,6 +55,7 @@ impl Trimtab {
 
     /// Notes that a read comes behind those of this primary replica that could be elsewhere.
     pub(super) fn note_arrival(&mut self, primary: Replica) {
+        self.externality.comes(primary);
         let at = primary.index();
         let slope = |calibration: &Calibration| calibration.slope(self.out[at]);
         if self.externality.concerns(primary)

@@ -198,7 +198,7 @@ impl Agent {
         // until they have loaded the new model.
         if self.live[i].functions() != functions {
             self.tracker.set_functions(i, functions)?;
-            self.live[i].refresh()?;
+            self.live[i].refresh_patiently()?;
         }
         self.monitor.drive_mut(i).set_model(Some(model));
         self.drives[i].begin_anew();

@@ -3,6 +3,8 @@
 use std::hint::spin_loop;
 use std::sync::Arc;
 use std::sync::atomic::{Ordering, fence};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use trimtab_io::{Nanos, Request};
 use trimtab_predict::units::{self, UnitFunction};
@@ -18,6 +20,10 @@ use crate::verdict::{self, SizeClass};
 /// How often a copy is retried that the kernel was writing: some microseconds in all. A write
 /// takes a tenth of a microsecond, that of a long request one or two.
 const TRIES: u32 = 128;
+
+/// How long a caller that cannot go on without the unit functions waits for a writer whose
+/// processor was taken away: in a virtual machine that may last for some ten milliseconds.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A drive whose state is tracked by the kernel.
 ///
@@ -46,28 +52,46 @@ impl LiveDrive {
     /// The drive at this index of the memory.
     ///
     /// # Errors
-    /// Its unit functions are being changed, or invalid.
+    /// As [`refresh_patiently`](Self::refresh_patiently).
     ///
     /// # Panics
     /// The memory has no such drive.
     pub fn new(memory: Arc<StateMemory>, index: usize) -> Result<Self, Error> {
         let mut this =
             Self { memory, index, functions: Arc::new([]), least_shift: 0, generation: 0 };
-        this.refresh()?;
+        this.refresh_patiently()?;
         Ok(this)
     }
 
-    /// Adopts the unit functions that are in force now.
+    /// [`refresh`](Self::refresh), repeated for up to a second while the kernel is writing.
     ///
     /// # Errors
-    /// They are being changed, or are of another version.
+    /// The kernel was writing for that long, or the functions are of another version.
+    pub fn refresh_patiently(&mut self) -> Result<(), Error> {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            match self.refresh() {
+                Err(Error::Busy) if Instant::now() < until => thread::yield_now(),
+                result => return result,
+            }
+        }
+    }
+
+    /// Adopts the unit functions that are in force now, in some microseconds.
+    ///
+    /// # Errors
+    /// [`Error::Busy`]: the kernel was writing the state at each attempt, which happens on a
+    /// loaded machine; the functions are as before, and the caller may try again. Or the
+    /// functions are of another version.
     pub fn refresh(&mut self) -> Result<(), Error> {
         let mut config = Config::default();
         let is_consistent = self.read_consistent(|devices| {
             devices.copy(self.index, field!(Device.config), &mut config);
         });
-        let functions = config.functions().filter(|_| is_consistent);
-        self.functions = functions.ok_or(Error::UnitFunctions)?.into();
+        if !is_consistent {
+            return Err(Error::Busy);
+        }
+        self.functions = config.functions().ok_or(Error::UnitFunctions)?.into();
         self.least_shift = units::least_shift(&self.functions);
         self.generation = config.generation;
         Ok(())

@@ -22,7 +22,10 @@ pub enum Error {
     /// The state is that of another version of trimtab.
     #[error("{} is of another version", .0.display())]
     Version(PathBuf),
-    /// The drive's unit functions are being changed, or invalid.
-    #[error("the drive's unit functions cannot be read")]
+    /// The kernel was writing the drive's state at each attempt to read it.
+    #[error("the drive's state is being written: try again")]
+    Busy,
+    /// The drive's unit functions are invalid.
+    #[error("the drive's unit functions cannot be read: they are of another version")]
     UnitFunctions,
 }

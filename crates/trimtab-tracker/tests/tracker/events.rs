@@ -139,7 +139,7 @@ fn functions_can_change_under_load() {
         while !load.is_finished() {
             tracker.set_functions(0, &functions()).unwrap();
             assert!(!drive.is_fresh(monotonic()) || drive.functions() == functions());
-            drive.refresh().unwrap();
+            drive.refresh_patiently().unwrap();
             assert_eq!(drive.functions(), functions());
             thread::sleep(Duration::from_millis(20));
         }

@@ -4,6 +4,7 @@ mod flagged;
 mod plain;
 mod predicted;
 mod proactive;
+mod standing;
 mod tolerant;
 mod trimtab;
 mod windows;
@@ -12,6 +13,7 @@ pub use flagged::{BusyTime, Flagged};
 pub use plain::Plain;
 pub use predicted::Predicted;
 pub use proactive::Proactive;
+pub use standing::{Standing, TurnsStanding};
 pub use tolerant::{Tolerance, Tolerant};
 pub use trimtab::{Trimtab, TrimtabOptions};
 pub use windows::{Turns, Windows};
@@ -85,6 +87,11 @@ pub trait ReadPolicy: fmt::Debug + Send {
     /// A request to a member has ended; none: it was taken back.
     fn member_ended(&mut self, now: Nanos, ended: &MemberEnded) {
         _ = (now, ended);
+    }
+
+    /// How it stands with turns that the policy makes members take; none: it never does.
+    fn turns(&self) -> Option<TurnsStanding> {
+        None
     }
 
     /// The host has learnt something of a member that no request tells.

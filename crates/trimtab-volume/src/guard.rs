@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use trimtab_array::policy::{Asks, MemberEnded, ReadPolicy, StripeRead};
+use trimtab_array::policy::{Asks, MemberEnded, ReadPolicy, StripeRead, TurnsStanding};
 use trimtab_array::{Layout, Level, Member, Members};
 use trimtab_io::{Nanos, Request};
 
@@ -128,5 +128,9 @@ impl ReadPolicy for Guarded {
         // It writes the same bytes: no bit of the bitmap is needed.
         let keeps_still = self.shared.keeps_still.load(Ordering::Relaxed);
         if keeps_still { None } else { self.inner.refresh(now, bytes) }
+    }
+
+    fn turns(&self) -> Option<TurnsStanding> {
+        self.inner.turns()
     }
 }

@@ -83,7 +83,7 @@ pub use figures::{Latencies, Requests};
 pub use pace::Rates;
 pub use server::Server;
 pub use spec::{ArrayInfo, ArrayStatus, Consistency, Origin, PolicyKind, RunDirectory, Spec};
-pub use stat::{MemberStat, Replacement, Stat, WithoutPolicy};
+pub use stat::{MemberStat, Replacement, Stat, TurnsStat, WithoutPolicy};
 pub use tasks::Check;
 #[doc(no_inline)]
 pub use trimtab_serve::{BackendChoice, Error, Helper, assist};

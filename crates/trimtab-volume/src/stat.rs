@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
+use trimtab_array::policy::TurnsStanding;
 
 use crate::figures::{Latencies, Requests};
 use crate::pace::Rates;
@@ -59,6 +60,9 @@ pub struct Stat {
     pub stripe_reads: u64,
     /// Strips that the policy had written again, so that members take turns.
     pub refreshed: u64,
+    /// How it stands with turns, if the policy makes members take some.
+    #[serde(default)]
+    pub turns: Option<TurnsStat>,
     /// Reads of stripes that the policy did not decide on.
     pub without_policy: WithoutPolicy,
     /// Bytes of each member that may differ from the others, and have to be resynchronised.
@@ -81,6 +85,26 @@ pub struct Stat {
     pub stripes: u64,
     /// Protections that the machine refused, in words.
     pub lacking: Vec<String>,
+}
+
+/// How it stands with turns: those that the policy makes the members take at cleaning.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct TurnsStat {
+    /// `wanted`, or why not: `no spare member`, `unknown`, `costly`, `delays reads`, `delays writes`.
+    pub standing: String,
+    /// Extra reads for each read, if all that is late were gone around: the most lately.
+    pub extra_reads: Option<f64>,
+    /// Share of late reads lately, at most, and what turns may raise it to.
+    pub late_reads: [f64; 2],
+    /// Of late writes.
+    pub late_writes: [f64; 2],
+}
+
+impl From<TurnsStanding> for TurnsStat {
+    fn from(turns: TurnsStanding) -> Self {
+        let TurnsStanding { standing, extra_reads, late_reads, late_writes } = turns;
+        Self { standing: standing.name().to_owned(), extra_reads, late_reads, late_writes }
+    }
 }
 
 /// Reads of stripes that were plain for a reason.

@@ -9,7 +9,7 @@ mod watch;
 
 use trimtab_io::{Nanos, Op, Outcome, Request};
 
-use super::{Asks, MemberEnded, ReadPolicy, StripeRead};
+use super::{Asks, MemberEnded, ReadPolicy, Standing, StripeRead, TurnsStanding};
 use crate::members::{Member, Members};
 use budget::Budget;
 use demand::Demand;
@@ -149,11 +149,22 @@ impl Trimtab {
     }
 
     /// Whether the budget can pay for what turns take, and p99 does not rise by them.
-    fn wants_turns(&self) -> bool {
+    fn standing(&self) -> Standing {
         let most_extra = self.options.most_extra;
-        self.can_compute
-            && self.demand.is_affordable(MOST_DEMAND * most_extra, AMPLE_DEMAND * most_extra)
-            && self.demand.is_safe(AMPLE_DEMAND * most_extra, budget::MOST, self.watches.len())
+        let [most, ample] = [MOST_DEMAND * most_extra, AMPLE_DEMAND * most_extra];
+        if !self.can_compute {
+            Standing::NoSpare
+        } else if self.demand.extra().is_none() {
+            Standing::Unknown
+        } else if !self.demand.is_affordable(most, ample) {
+            Standing::Costly
+        } else if !self.demand.keeps_reads(ample, budget::MOST, self.watches.len()) {
+            Standing::DelaysReads
+        } else if !self.demand.keeps_writes() {
+            Standing::DelaysWrites
+        } else {
+            Standing::Wanted
+        }
     }
 
     /// How likely a read of a member is late.
@@ -311,7 +322,7 @@ impl ReadPolicy for Trimtab {
                 }
                 Some(Burst::Another) => {
                     self.demand.burst_begins(ended.member);
-                    if self.wants_turns() {
+                    if self.standing() == Standing::Wanted {
                         self.turns.take_turns();
                     }
                 }
@@ -325,6 +336,15 @@ impl ReadPolicy for Trimtab {
 
     fn refresh(&mut self, _: Nanos, bytes: u64) -> Option<Member> {
         self.turns.pay(bytes as f64)
+    }
+
+    fn turns(&self) -> Option<TurnsStanding> {
+        let standing = match self.standing() {
+            Standing::Wanted if !self.turns.are_known() => Standing::Unknown,
+            other => other,
+        };
+        let [late_reads, late_writes] = self.demand.late();
+        Some(TurnsStanding { standing, extra_reads: self.demand.extra(), late_reads, late_writes })
     }
 }
 
@@ -363,5 +383,19 @@ mod tests {
         assert!(policy.wins < LEAST_WINS, "{}", policy.wins);
         (1_000..2_000).for_each(|begun| end(&mut policy, Nanos(begun), false));
         assert!(policy.wins > LEAST_WINS, "{}", policy.wins);
+    }
+
+    #[test]
+    fn standing_of_turns_says_what_prevents_them() {
+        let mut policy = Trimtab::new(4, TrimtabOptions::default());
+        let standing = |policy: &Trimtab| policy.turns().unwrap().standing;
+        assert_eq!(standing(&policy), Standing::NoSpare);
+        (1..1_000).for_each(|begun| end(&mut policy, Nanos(begun), true));
+        assert_eq!(standing(&policy), Standing::Unknown);
+        // All of them are gone around, for two extra reads each.
+        (1_000..10_000).for_each(|begun| end(&mut policy, Nanos(begun), true));
+        let turns = policy.turns().unwrap();
+        assert_eq!(turns.standing, Standing::Costly);
+        assert!(turns.extra_reads > Some(1.0) && turns.late_reads[0] > 0.99, "{turns:?}");
     }
 }

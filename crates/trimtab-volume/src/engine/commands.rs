@@ -54,6 +54,7 @@ impl Engine {
             extra_reads: counts.extra_reads,
             stripe_reads: counts.stripe_reads,
             refreshed: counts.refreshed,
+            turns: self.planner.policy().turns().map(Into::into),
             without_policy: WithoutPolicy {
                 unsynced: self.shared.unsynced.load(Ordering::Relaxed),
                 no_spare: self.shared.no_spare.load(Ordering::Relaxed),

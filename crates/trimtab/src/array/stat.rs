@@ -9,7 +9,7 @@ use trimtab_io::Nanos;
 use trimtab_nvmet::Exported;
 use trimtab_report::{Facts, bytes, count, escaped};
 use trimtab_volume::{
-    Array, ArrayInfo, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat,
+    Array, ArrayInfo, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat, TurnsStat,
     WithoutPolicy,
 };
 
@@ -91,6 +91,9 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
             format!("{} strips, so that members take turns", count(stat.refreshed)),
         );
     }
+    if let Some(turns) = &stat.turns {
+        facts.add("turns", self::turns(turns));
+    }
     if stat.refused > 0 {
         facts.add("refused by members", count(stat.refused));
     }
@@ -114,6 +117,26 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
         facts.add("lacking", what.as_str());
     }
     facts
+}
+
+/// Whether the policy makes members take turns, and by which figures it decides.
+fn turns(turns: &TurnsStat) -> String {
+    let TurnsStat { standing, extra_reads, late_reads, late_writes } = turns;
+    let would = |what: &str, [now, with]: [f64; 2]| {
+        let [now, with] = [now, with].map(percent);
+        format!("not made: {what} are late in {now} of all cases, which may become {with}")
+    };
+    match standing.as_str() {
+        "wanted" => "made when members are busy at the same time".to_owned(),
+        "unknown" => "not made: when members are busy is not known yet".to_owned(),
+        "costly" => {
+            let extra = percent(extra_reads.unwrap_or_default());
+            format!("not made: late reads would take {extra} extra reads")
+        }
+        "delays reads" => would("reads", *late_reads),
+        "delays writes" => would("writes", *late_writes),
+        other => format!("not made: {other}"),
+    }
 }
 
 fn without_policy(reads: &WithoutPolicy) -> String {

@@ -3,14 +3,15 @@
 mod page;
 
 use std::io::Write as _;
-use std::sync::Mutex;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use trimtab_compare::random::{
-    ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, Recording, SeriesOptions, SeriesSummary, Standing,
-    TIE, run_series, scenario,
+    ArrayError, ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, Recording, SeriesOptions,
+    SeriesSummary, Standing, TIE, run_series, scenario,
 };
 use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
 use trimtab_report::{Align, Facts, Table, machine};
@@ -18,6 +19,7 @@ use trimtab_report::{Align, Facts, Table, machine};
 use super::Args;
 use crate::console;
 use crate::exit::{BadInput, Incomplete};
+use crate::interrupt::Interrupt;
 use crate::json::Json;
 use crate::output::Report;
 use crate::progress::{Progress, during};
@@ -75,32 +77,12 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
         .map_err(|error| BadInput(format!("--strategies, --row or --set: {error}")))?;
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[])).transpose()?;
-    let progress = if args.quiet { Progress::hidden() } else { Progress::new() };
-    let progress = Mutex::new((progress, 0_u64));
-    let done = |_: &_| {
-        if let Ok(mut progress) = progress.lock() {
-            progress.1 += 1;
-            let done = progress.1;
-            progress.0.show(|elapsed| {
-                let left = elapsed.mul_f64((arrays - done) as f64 / done as f64);
-                format!(
-                    "{done} of {arrays} arrays; {:.0} s, about {:.0} s left",
-                    elapsed.as_secs_f64(),
-                    left.as_secs_f64()
-                )
-            });
-        }
-    };
-    let work = || run_series(&options, &BuiltinTrainer, &done);
-    let series = if args.quiet { work() } else { during("comparing", work) };
-    let series = series.map_err(|error| {
-        let array = format!("array {} of the series {}", error.number, options.seed);
-        anyhow::Error::from(error.source).context(array)
-    })?;
-    drop(progress);
-    let summary = SeriesSummary::new(&rows, &series.results);
+    let work = || until_interrupted(&options, args.quiet);
+    let (results, end) = if args.quiet { work() } else { during("comparing", work) }?;
+    let is_complete = end == End::Complete;
+    let summary = SeriesSummary::new(&rows, &results);
     if let Some(page) = page {
-        page.write(&self::page::page(&options, &rows, &summary, &series.results))?;
+        page.write(&self::page::page(&options, &rows, &summary, &results))?;
     }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json {
@@ -111,21 +93,85 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             recordings: options.recordings.iter().map(Recording::name).collect(),
             strategies: rows.iter().map(|row| row.name.as_str()).collect(),
             settings: &options.settings,
-            is_complete: series.is_complete,
+            is_complete,
             summary: &summary,
-            arrays: &series.results,
+            arrays: &results,
         })?;
     }
-    if !args.quiet && !to_standard_output {
+    if !args.quiet && !to_standard_output && !results.is_empty() {
         let mut out = console::out(false);
-        out.write_all(text(&options, &rows, &summary, &series.results).as_bytes())?;
+        out.write_all(text(&options, &rows, &summary, &results).as_bytes())?;
         out.flush()?;
     }
-    if !series.is_complete {
-        let done = series.results.len();
-        return Err(Incomplete(format!("the time ended it after {done} of {arrays} arrays")).into());
+    let why = match end {
+        End::Complete => return Ok(()),
+        End::OfTime => "the time",
+        End::Signal => "a signal",
+    };
+    let done = results.len();
+    Err(Incomplete(format!("{why} ended it after {done} of {arrays} arrays")).into())
+}
+
+/// What ended a series.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Complete,
+    OfTime,
+    Signal,
+}
+
+/// How often a signal is looked for.
+const POLL: Duration = Duration::from_millis(100);
+
+/// Runs a series until it ends, or a signal comes: then the arrays that are complete are its
+/// results, by number, and the others are left to the end of the process.
+fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<(Vec<ArrayResult>, End)> {
+    let interrupt = Interrupt::catch(&[])?;
+    let (each, ended) = mpsc::channel();
+    let own = options.clone();
+    // Not a scoped thread: an array takes many seconds, and a user who wants to end does not wait.
+    let series = thread::Builder::new().name("series".to_owned()).spawn(move || {
+        run_series(&own, &BuiltinTrainer, &|result| {
+            if let Ok(result) = result {
+                // Nobody listens after a signal.
+                _ = each.send(result.clone());
+            }
+        })
+    });
+    let series = series.context("cannot begin the series")?;
+    let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
+    let mut results = Vec::new();
+    loop {
+        match ended.recv_timeout(POLL) {
+            Ok(result) => {
+                results.push(result);
+                let (done, all) = (results.len() as u64, options.arrays);
+                progress.show(|elapsed| line(done, all, elapsed));
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if interrupt.has_come() {
+            results.sort_by_key(|result| result.number);
+            return Ok((results, End::Signal));
+        }
     }
-    Ok(())
+    let series = series.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    let series = series.map_err(|ArrayError { number, source }| {
+        anyhow::Error::from(source)
+            .context(format!("array {number} of the series {}", options.seed))
+    })?;
+    let end = if series.is_complete { End::Complete } else { End::OfTime };
+    Ok((series.results, end))
+}
+
+fn line(done: u64, all: u64, elapsed: Duration) -> String {
+    let left = elapsed.mul_f64((all - done) as f64 / done as f64);
+    format!(
+        "{done} of {all} arrays; {:.0} s, about {:.0} s left",
+        elapsed.as_secs_f64(),
+        left.as_secs_f64()
+    )
 }
 
 fn options(args: &Args, arrays: u64) -> Result<SeriesOptions> {

@@ -1,8 +1,10 @@
 //! `trimtab compare --random`, as a user runs it.
 
 use std::fs;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use trimtab_compare::Comparison;
 
@@ -93,6 +95,29 @@ fn an_array_with_an_event_runs() {
     assert!(array["traits"]["recording"].is_null());
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("By event") && page.contains("stalls"));
+}
+
+#[test]
+fn interrupted_series_tells_what_is_done() {
+    let args = ["compare", "--random", "10000", "--seed", "7"];
+    let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
+    command.args(args).args(["--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(5));
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let arrays = told["arrays"].as_array().unwrap();
+    assert_eq!(
+        (&told["is_complete"], &told["summary"]["arrays"]),
+        (&false.into(), &arrays.len().into())
+    );
+    for array in arrays {
+        assert_eq!(array["figures"].as_array().unwrap().len(), 10);
+    }
+    let ended = format!("a signal ended it after {} of 10000 arrays", arrays.len());
+    assert!(said(&output).contains(&ended), "{}", said(&output));
 }
 
 #[test]

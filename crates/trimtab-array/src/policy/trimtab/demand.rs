@@ -138,9 +138,14 @@ impl Kind {
         self.width.mean().max(1.0)
     }
 
+    /// The share of late requests lately, at most, and what turns may raise it to.
+    fn late(&self) -> [f64; 2] {
+        [self.late.peak, (self.late.peak * self.spread()).min(1.0)]
+    }
+
     /// Whether turns leave p99 as it is, if it shows late requests from this share on.
     fn is_safe(&self, above: f64) -> bool {
-        let at_most = self.late.peak * self.spread();
+        let [_, at_most] = self.late();
         let is_below = self.late.is_enough() && at_most < BELOW_P99;
         is_below || self.late_of_cycles.least().is_some_and(|least| least >= above)
     }
@@ -239,7 +244,12 @@ impl Demand {
         extra * self.reads.spread() <= most && of_burst <= saved
     }
 
-    /// Whether turns leave p99 as it is, of reads and of writes.
+    /// The shares of late reads and writes lately, at most, and what turns may raise them to.
+    pub(super) fn late(&self) -> [[f64; 2]; 2] {
+        [self.reads.late(), self.writes.late()]
+    }
+
+    /// Whether turns leave p99 of reads as it is.
     ///
     /// While all members are busy at the same time, a request of several is late as often as that
     /// of one. With turns each of its members delays it at another time. So a share of late
@@ -247,15 +257,26 @@ impl Demand {
     ///
     /// Where `most` extra reads for each read, of which so many are saved up, pay for all of them,
     /// the reads that are late with turns wait for a computation instead of for a member.
-    pub(super) fn is_safe(&self, most: f64, saved: f64, members: usize) -> bool {
+    pub(super) fn keeps_reads(&self, most: f64, saved: f64, members: usize) -> bool {
         let above = if self.pays(most, saved, members) { AT_P99 } else { ABOVE_P99 };
-        self.reads.is_safe(above) && self.writes.is_safe(ABOVE_P99)
+        self.reads.is_safe(above)
+    }
+
+    /// Whether turns leave p99 of writes as it is.
+    pub(super) fn keeps_writes(&self) -> bool {
+        self.writes.is_safe(ABOVE_P99)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl Demand {
+        fn is_safe(&self, most: f64, saved: f64, members: usize) -> bool {
+            self.keeps_reads(most, saved, members) && self.keeps_writes()
+        }
+    }
 
     fn demand(late_writes: usize, late_reads: usize, members: u32) -> Demand {
         let mut demand = Demand::default();

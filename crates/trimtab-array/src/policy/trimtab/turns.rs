@@ -97,6 +97,11 @@ impl Turns {
         all.then(|| self.members.iter().map(|turn| turn.bursts.phase()).collect())
     }
 
+    /// Whether all members have had enough bursts, with a period.
+    pub(super) fn are_known(&self) -> bool {
+        self.members.iter().all(|turn| turn.bursts.count() > PERIODS) && self.phases().is_some()
+    }
+
     /// Distributes the members' turns evenly, if they have come too close to each other, and all
     /// members have had some bursts.
     pub(super) fn take_turns(&mut self) {

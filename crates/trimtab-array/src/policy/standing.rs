@@ -1,0 +1,47 @@
+//! Why a policy makes members take turns, or not.
+
+/// How it stands with turns, and by which figures.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TurnsStanding {
+    /// The decision.
+    pub standing: Standing,
+    /// Extra reads for each read, if all that is late were gone around: the most lately. None before
+    /// enough is known.
+    pub extra_reads: Option<f64>,
+    /// Share of late reads lately, at most, and with turns.
+    pub late_reads: [f64; 2],
+    /// Of late writes.
+    pub late_writes: [f64; 2],
+}
+
+/// Whether a policy makes members take turns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// A read can do without no member.
+    NoSpare,
+    /// Members have had too few bursts so far, or there were too few requests.
+    Unknown,
+    /// Going around all that is late would take too many extra reads.
+    Costly,
+    /// p99 of reads would rise.
+    DelaysReads,
+    /// p99 of writes would rise.
+    DelaysWrites,
+    /// Turns are made whenever members are busy at the same time.
+    Wanted,
+}
+
+impl Standing {
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NoSpare => "no spare member",
+            Self::Unknown => "unknown",
+            Self::Costly => "costly",
+            Self::DelaysReads => "delays reads",
+            Self::DelaysWrites => "delays writes",
+            Self::Wanted => "wanted",
+        }
+    }
+}

@@ -24,6 +24,7 @@ const TRIES: u32 = 128;
 /// How long a caller that cannot go on without the unit functions waits for a writer whose
 /// processor was taken away: in a virtual machine that may last for some ten milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
+const PAUSE: Duration = Duration::from_micros(100);
 
 /// A drive whose state is tracked by the kernel.
 ///
@@ -57,10 +58,13 @@ impl LiveDrive {
     /// # Panics
     /// The memory has no such drive.
     pub fn new(memory: Arc<StateMemory>, index: usize) -> Result<Self, Error> {
-        let mut this =
-            Self { memory, index, functions: Arc::new([]), least_shift: 0, generation: 0 };
+        let mut this = Self::without_functions(memory, index);
         this.refresh_patiently()?;
         Ok(this)
+    }
+
+    pub(crate) fn without_functions(memory: Arc<StateMemory>, index: usize) -> Self {
+        Self { memory, index, functions: Arc::new([]), least_shift: 0, generation: 0 }
     }
 
     /// [`refresh`](Self::refresh), repeated for up to a second while the kernel is writing.
@@ -71,7 +75,7 @@ impl LiveDrive {
         let until = Instant::now() + PATIENCE;
         loop {
             match self.refresh() {
-                Err(Error::Busy) if Instant::now() < until => thread::yield_now(),
+                Err(Error::Busy) if Instant::now() < until => thread::sleep(PAUSE),
                 result => return result,
             }
         }

@@ -114,7 +114,8 @@ impl LiveDrive {
     /// process that has the map open, and may load BPF programs, can load one that writes it.
     ///
     /// # Errors
-    /// Nothing is pinned there, this drive is not tracked, or the process lacks permission.
+    /// Nothing is pinned there, this drive is not tracked, or the process lacks permission; or
+    /// [`Error::Busy`]: the kernel was writing its state at each attempt. The caller may try again.
     pub fn open(directory: &Path, device: &BlockDevice) -> Result<Self, Error> {
         let memory = StateMemory::open(&directory.join(PIN_NAME))?;
         let is_it = |&index: &usize| memory.tracker(index).number == device.kernel_number();
@@ -122,6 +123,8 @@ impl LiveDrive {
             let why = format!("is not tracked by the state tracker at {}", directory.display());
             return Err(DeviceError::new(&device.name, why).into());
         };
-        Self::new(memory.into(), index)
+        let mut this = Self::without_functions(memory.into(), index);
+        this.refresh()?;
+        Ok(this)
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use trimtab_array::policy::{Asks, MemberEnded, ReadPolicy, StripeRead, TurnsStanding};
+use trimtab_array::policy::{Asks, MemberEnded, ReadPolicy, Standing, StripeRead, TurnsStanding};
 use trimtab_array::{Layout, Level, Member, Members};
 use trimtab_io::{Nanos, Request};
 
@@ -131,6 +131,10 @@ impl ReadPolicy for Guarded {
     }
 
     fn turns(&self) -> Option<TurnsStanding> {
-        self.inner.turns()
+        let mut turns = self.inner.turns()?;
+        if turns.standing == Standing::Wanted && self.shared.keeps_still.load(Ordering::Relaxed) {
+            turns.standing = Standing::Waits;
+        }
+        Some(turns)
     }
 }

@@ -90,7 +90,8 @@ pub struct Stat {
 /// How it stands with turns: those that the policy makes the members take at cleaning.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnsStat {
-    /// `wanted`, or why not: `no spare member`, `unknown`, `costly`, `delays reads`, `delays writes`.
+    /// `wanted`, or why not: `off`, `no spare member`, `unknown`, `costly`, `delays reads`, `delays
+    /// writes`, `in vain`, `waits`.
     pub standing: String,
     /// Extra reads for each read, if all that is late were gone around: the most lately.
     pub extra_reads: Option<f64>,

@@ -25,12 +25,20 @@ pub(crate) struct Interrupt {
     /// The signal's number; 0 until one arrives.
     signal: Arc<AtomicUsize>,
     noticed: Arc<AtomicBool>,
+    /// The processor time that the process may use before it polls.
+    grace: Duration,
 }
 
 impl Interrupt {
     /// Catches Ctrl-C, SIGTERM and `more` from now on.
     pub(crate) fn catch(more: &[i32]) -> Result<Self> {
-        let interrupt = Self { signal: Arc::default(), noticed: Arc::default() };
+        Self::catch_beside(0, more)
+    }
+
+    /// [`catch`](Self::catch), for a thread that polls beside so many that work.
+    pub(crate) fn catch_beside(threads: usize, more: &[i32]) -> Result<Self> {
+        let grace = GRACE * (1 + threads as u32);
+        let interrupt = Self { signal: Arc::default(), noticed: Arc::default(), grace };
         let come = Arc::new(AtomicBool::new(false));
         for &signal in [consts::SIGINT, consts::SIGTERM].iter().chain(more) {
             // In this order: the first handler must not see what the others set.
@@ -68,7 +76,10 @@ impl Interrupt {
                 continue;
             }
             let (begun, used) = *since.get_or_insert_with(|| (Instant::now(), processor_time()));
-            if processor_time().saturating_sub(used) >= GRACE || begun.elapsed() >= PATIENCE {
+            let is_late =
+                processor_time().saturating_sub(used) >= self.grace || begun.elapsed() >= PATIENCE;
+            // It may have been noticed since.
+            if is_late && !self.noticed.load(Ordering::Relaxed) {
                 // Never returns: the default action of these signals ends the process.
                 _ = low_level::emulate_default_handler(signal as i32);
             }

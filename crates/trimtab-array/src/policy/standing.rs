@@ -17,6 +17,8 @@ pub struct TurnsStanding {
 /// Whether a policy makes members take turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
+    /// The policy may write nothing for turns.
+    Off,
     /// A read can do without no member.
     NoSpare,
     /// Members have had too few bursts so far, or there were too few requests.
@@ -27,8 +29,12 @@ pub enum Standing {
     DelaysReads,
     /// p99 of writes would rise.
     DelaysWrites,
+    /// They were made, and members were busy at the same time again: they are tried again later.
+    InVain,
     /// Turns are made whenever members are busy at the same time.
     Wanted,
+    /// They would be made, but the array is checked or its members are made equal now.
+    Waits,
 }
 
 impl Standing {
@@ -36,12 +42,15 @@ impl Standing {
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Off => "off",
             Self::NoSpare => "no spare member",
             Self::Unknown => "unknown",
             Self::Costly => "costly",
             Self::DelaysReads => "delays reads",
             Self::DelaysWrites => "delays writes",
+            Self::InVain => "in vain",
             Self::Wanted => "wanted",
+            Self::Waits => "waits",
         }
     }
 }

@@ -91,8 +91,8 @@ pub struct Trimtab {
     /// Those of the user, and of parity.
     budgets: [Budget; 2],
     demand: Demand,
-    /// Whether a member more could be gone around, by the last read of the user.
-    can_compute: bool,
+    /// Whether a member more could be gone around, by the last read of the user; none before there was one.
+    can_compute: Option<bool>,
     /// Share of reads that were late at first and then had computed strips sooner.
     wins: f64,
     /// When the last one of them that counted began.
@@ -118,7 +118,7 @@ impl Trimtab {
             usual_write: 0.0,
             budgets: [Budget::default(); 2],
             demand: Demand::default(),
-            can_compute: false,
+            can_compute: None,
             wins: 1.0,
             counted: None,
             reads: 0,
@@ -148,20 +148,20 @@ impl Trimtab {
         Nanos((most * libm::pow(least / most, plenty)) as u64)
     }
 
-    /// Whether the budget can pay for what turns take, and p99 does not rise by them.
+    /// Turns are wanted if the budget can pay for what they take, and p99 does not rise by them.
     fn standing(&self) -> Standing {
         let most_extra = self.options.most_extra;
         let [most, ample] = [MOST_DEMAND * most_extra, AMPLE_DEMAND * most_extra];
-        if !self.can_compute {
+        if self.can_compute == Some(false) {
             Standing::NoSpare
-        } else if self.demand.extra().is_none() {
+        } else if self.can_compute.is_none() {
             Standing::Unknown
         } else if !self.demand.is_affordable(most, ample) {
-            Standing::Costly
+            if self.demand.extra().is_some() { Standing::Costly } else { Standing::Unknown }
         } else if !self.demand.keeps_reads(ample, budget::MOST, self.watches.len()) {
             Standing::DelaysReads
         } else if !self.demand.keeps_writes() {
-            Standing::DelaysWrites
+            if self.demand.knows_writes() { Standing::DelaysWrites } else { Standing::Unknown }
         } else {
             Standing::Wanted
         }
@@ -255,7 +255,7 @@ impl ReadPolicy for Trimtab {
 
     fn ended(&mut self, now: Nanos, read: &StripeRead<'_>) {
         if read.of_user {
-            self.can_compute = read.spare() > 0;
+            self.can_compute = Some(read.spare() > 0);
             // Failed members are gone around too.
             let around = read.around.without(read.failed);
             let late = now.since(read.begun).0 as f64 >= self.late() || !around.is_empty();
@@ -340,7 +340,9 @@ impl ReadPolicy for Trimtab {
 
     fn turns(&self) -> Option<TurnsStanding> {
         let standing = match self.standing() {
+            _ if self.options.most_refresh <= 0.0 => Standing::Off,
             Standing::Wanted if !self.turns.are_known() => Standing::Unknown,
+            Standing::Wanted if self.turns.were_in_vain() => Standing::InVain,
             other => other,
         };
         let [late_reads, late_writes] = self.demand.late();
@@ -389,7 +391,7 @@ mod tests {
     fn standing_of_turns_says_what_prevents_them() {
         let mut policy = Trimtab::new(4, TrimtabOptions::default());
         let standing = |policy: &Trimtab| policy.turns().unwrap().standing;
-        assert_eq!(standing(&policy), Standing::NoSpare);
+        assert_eq!(standing(&policy), Standing::Unknown);
         (1..1_000).for_each(|begun| end(&mut policy, Nanos(begun), true));
         assert_eq!(standing(&policy), Standing::Unknown);
         // All of them are gone around, for two extra reads each.

@@ -123,16 +123,25 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
 fn turns(turns: &TurnsStat) -> String {
     let TurnsStat { standing, extra_reads, late_reads, late_writes } = turns;
     let would = |what: &str, [now, with]: [f64; 2]| {
-        let [now, with] = [now, with].map(percent);
-        format!("not made: {what} are late in {now} of all cases, which may become {with}")
+        let more = if with > now {
+            format!(", which may become {}", percent(with))
+        } else {
+            String::new()
+        };
+        let now = percent(now);
+        format!("not made: p99 of {what} would rise; up to {now} of them were late lately{more}")
     };
     match standing.as_str() {
         "wanted" => "made when members are busy at the same time".to_owned(),
         "unknown" => "not made: when members are busy is not known yet".to_owned(),
         "costly" => {
             let extra = percent(extra_reads.unwrap_or_default());
-            format!("not made: late reads would take {extra} extra reads")
+            format!("not made: late reads would take up to {extra} extra reads")
         }
+        "in vain" => {
+            "not made: they did not help; they are tried again after some bursts".to_owned()
+        }
+        "waits" => "none now: the array is being checked or made equal".to_owned(),
         "delays reads" => would("reads", *late_reads),
         "delays writes" => would("writes", *late_writes),
         other => format!("not made: {other}"),

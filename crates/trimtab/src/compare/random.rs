@@ -81,11 +81,13 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     let (results, end) = if args.quiet { work() } else { during("comparing", work) }?;
     let is_complete = end == End::Complete;
     let summary = SeriesSummary::new(&rows, &results);
-    if let Some(page) = page {
+    // An empty result does not replace what an earlier run has left.
+    let has_results = !results.is_empty() || is_complete;
+    if let Some(page) = page.filter(|_| has_results) {
         page.write(&self::page::page(&options, &rows, &summary, &results))?;
     }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
-    if let Some(json) = json {
+    if let Some(json) = json.filter(|_| has_results || to_standard_output) {
         json.write(&Output {
             trimtab: env!("CARGO_PKG_VERSION"),
             machine: machine(),
@@ -98,7 +100,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             arrays: &results,
         })?;
     }
-    if !args.quiet && !to_standard_output && !results.is_empty() {
+    if !args.quiet && !to_standard_output && has_results {
         let mut out = console::out(false);
         out.write_all(text(&options, &rows, &summary, &results).as_bytes())?;
         out.flush()?;
@@ -121,21 +123,19 @@ enum End {
 }
 
 /// How often a signal is looked for.
-const POLL: Duration = Duration::from_millis(100);
+const POLL: Duration = Duration::from_millis(20);
 
 /// Runs a series until it ends, or a signal comes: then the arrays that are complete are its
 /// results, by number, and the others are left to the end of the process.
 fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<(Vec<ArrayResult>, End)> {
-    let interrupt = Interrupt::catch(&[])?;
+    let interrupt = Interrupt::catch_beside(options.threads, &[])?;
     let (each, ended) = mpsc::channel();
     let own = options.clone();
     // Not a scoped thread: an array takes many seconds, and a user who wants to end does not wait.
     let series = thread::Builder::new().name("series".to_owned()).spawn(move || {
         run_series(&own, &BuiltinTrainer, &|result| {
-            if let Ok(result) = result {
-                // Nobody listens after a signal.
-                _ = each.send(result.clone());
-            }
+            // Nobody listens after a signal.
+            _ = each.send(result.as_ref().ok().cloned());
         })
     });
     let series = series.context("cannot begin the series")?;
@@ -143,13 +143,18 @@ fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<(Vec<ArrayR
     let mut results = Vec::new();
     loop {
         match ended.recv_timeout(POLL) {
-            Ok(result) => {
+            // The others are waited for, and then it is told.
+            Ok(None) => break,
+            Ok(Some(result)) => {
                 results.push(result);
                 let (done, all) = (results.len() as u64, options.arrays);
                 progress.show(|elapsed| line(done, all, elapsed));
             }
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break,
+        }
+        if results.len() as u64 == options.arrays {
+            break;
         }
         if interrupt.has_come() {
             results.sort_by_key(|result| result.number);

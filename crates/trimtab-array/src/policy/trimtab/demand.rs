@@ -262,6 +262,11 @@ impl Demand {
         self.reads.is_safe(above)
     }
 
+    /// Whether there were enough writes to know what turns would change for them.
+    pub(super) fn knows_writes(&self) -> bool {
+        self.writes.late.is_enough()
+    }
+
     /// Whether turns leave p99 of writes as it is.
     pub(super) fn keeps_writes(&self) -> bool {
         self.writes.is_safe(ABOVE_P99)

@@ -102,6 +102,11 @@ impl Turns {
         self.members.iter().all(|turn| turn.bursts.count() > PERIODS) && self.phases().is_some()
     }
 
+    /// Whether they were made more than once, and members came too close to each other again.
+    pub(super) const fn were_in_vain(&self) -> bool {
+        self.wait > FIRST_WAIT
+    }
+
     /// Distributes the members' turns evenly, if they have come too close to each other, and all
     /// members have had some bursts.
     pub(super) fn take_turns(&mut self) {

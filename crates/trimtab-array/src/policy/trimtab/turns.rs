@@ -102,9 +102,10 @@ impl Turns {
         self.members.iter().all(|turn| turn.bursts.count() > PERIODS) && self.phases().is_some()
     }
 
-    /// Whether they were made more than once, and members came too close to each other again.
-    pub(super) const fn were_in_vain(&self) -> bool {
-        self.wait > FIRST_WAIT
+    /// Whether they were made more than once, and members are too close to each other all the same.
+    pub(super) fn were_in_vain(&self) -> bool {
+        let is_made = self.members.iter().all(|turn| turn.debt <= 0.0);
+        is_made && self.wait > FIRST_WAIT && self.next_wait > FIRST_WAIT
     }
 
     /// Distributes the members' turns evenly, if they have come too close to each other, and all
@@ -180,8 +181,10 @@ mod tests {
 
     #[test]
     fn members_that_clean_together_take_turns() {
-        let gap = least_gap(&mut Turns::new(4), |written, _| written % 1_000 < 2);
+        let mut turns = Turns::new(4);
+        let gap = least_gap(&mut turns, |written, _| written % 1_000 < 2);
         assert!((150..=250).contains(&gap), "{gap}");
+        assert!(turns.are_known() && !turns.were_in_vain());
     }
 
     #[test]
@@ -203,6 +206,7 @@ mod tests {
             }
         }
         assert!(halfway > 0, "it was tried");
+        assert!(turns.were_in_vain());
         assert!(paid < 4 * 400_000 / 50, "{paid}");
         assert!(paid - halfway <= halfway / 2, "{halfway} {paid}");
     }

@@ -1,7 +1,7 @@
 //! `trimtab compare --random`, as a user runs it.
 
 use std::fs;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -97,13 +97,27 @@ fn an_array_with_an_event_runs() {
     assert!(page.contains("By event") && page.contains("stalls"));
 }
 
+/// Whether the thread of the series runs.
+fn has_begun(child: &Child) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+    tasks.flatten().any(|task| {
+        fs::read_to_string(task.path().join("comm")).is_ok_and(|name| name.trim() == "series")
+    })
+}
+
 #[test]
 fn interrupted_series_tells_what_is_done() {
     let args = ["compare", "--random", "10000", "--seed", "7"];
     let mut command = Command::new(env!("CARGO_BIN_EXE_trimtab"));
     command.args(args).args(["--json", "-"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    std::thread::sleep(Duration::from_secs(5));
+    // Signals are caught when the series begins, some seconds after the command.
+    let begun = (0..2_400).any(|_| {
+        std::thread::sleep(Duration::from_millis(50));
+        has_begun(&child)
+    });
+    assert!(begun, "the series does not begin");
+    std::thread::sleep(Duration::from_secs(1));
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));

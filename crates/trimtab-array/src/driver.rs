@@ -23,6 +23,7 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, HostQueues, InFlight, Wake};
 
+use crate::layout::Position;
 use crate::members::Member;
 use crate::planner::{Action, MemberIo, Planner};
 use timers::{Due, Timers};
@@ -47,6 +48,12 @@ pub trait Load {
 
     /// Takes the request that arrives then; none: the load is at fault, and ends.
     fn take(&mut self) -> Option<UserIo>;
+
+    /// Calls `announce` for requests that arrive soon and became known with the last
+    /// [`take`](Self::take). A hint, which may make the back end faster and changes nothing else.
+    fn coming(&self, announce: &mut dyn FnMut(&UserIo)) {
+        _ = announce;
+    }
 
     /// One of its requests has completed: a closed loop sends another.
     fn completed(&mut self, now: Nanos) {
@@ -217,6 +224,7 @@ impl<B: Backend> ArrayDriver<B> {
                     self.due();
                 } else {
                     let Some(io) = load.take() else { return Ok(false) };
+                    load.coming(&mut |io| self.expect(io));
                     self.arrive(&io, arrival);
                 }
                 self.act()?;
@@ -240,6 +248,24 @@ impl<B: Backend> ArrayDriver<B> {
         let request = Request::new(id, DeviceId(0), at, io.op, io.offset, io.length);
         let request = Request { flags: Flags::LATENCY_CRITICAL, ..request };
         self.planner.submit(self.now, &request);
+    }
+
+    /// A request arrives soon: tells the back end where its first bytes are, those of the whole
+    /// stripe if parity changes.
+    fn expect(&mut self, io: &UserIo) {
+        let layout = self.planner.layout();
+        if io.offset >= layout.capacity() {
+            return;
+        }
+        let Position { stripe, index, offset } = layout.locate(io.offset);
+        self.planner.expect(stripe);
+        let at = layout.member_offset(stripe, offset);
+        match io.op {
+            Op::Write => {
+                (0..layout.members()).for_each(|m| self.backend.expect(Replica(m as u8), at));
+            }
+            _ => self.backend.expect(Replica(layout.data_member(stripe, index) as u8), at),
+        }
     }
 
     fn due(&mut self) {

@@ -169,6 +169,13 @@ impl Planner {
         &self.layout
     }
 
+    /// A request for this stripe is submitted soon. A hint, which makes that faster and changes nothing
+    /// else; for several requests at once it is better than one by one.
+    #[inline]
+    pub fn expect(&self, stripe: u64) {
+        self.locks.expect(stripe);
+    }
+
     /// The policy.
     #[must_use]
     pub fn policy(&self) -> &dyn ReadPolicy {

@@ -7,7 +7,7 @@
 use std::io::{self, Read, Write};
 
 use crate::layout::Layout;
-use crate::memory::{prefetch, zeroes};
+use crate::memory::{Table, prefetch};
 use crate::ssd::save::{damaged, get_all, put_all};
 
 /// Location of a user unit's data.
@@ -28,11 +28,11 @@ const SLOT: u32 = 1 << 31;
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     /// By user unit: 0 for unmapped, [`SLOT`] | slot, or unit of flash + 1.
-    forward: Vec<u32>,
+    forward: Table<u32>,
     /// By unit of flash: the user unit that was written there.
-    owner: Vec<u32>,
+    owner: Table<u32>,
     /// By unit of flash: one bit.
-    valid: Vec<u64>,
+    valid: Table<u64>,
     /// Valid units, by block.
     valid_in: Vec<u16>,
     /// Valid units of the whole drive.
@@ -42,9 +42,9 @@ pub(crate) struct Map {
 impl Map {
     pub(crate) fn new(layout: &Layout) -> Self {
         Self {
-            forward: zeroes(layout.user_units as usize),
-            owner: zeroes(layout.units as usize),
-            valid: zeroes(layout.units.div_ceil(64) as usize),
+            forward: Table::zeroes(layout.user_units as usize),
+            owner: Table::zeroes(layout.units as usize),
+            valid: Table::zeroes(layout.units.div_ceil(64) as usize),
             valid_in: vec![0; layout.blocks() as usize],
             valid_total: 0,
         }
@@ -150,9 +150,9 @@ impl Map {
 
     /// Everything else follows from the forward map.
     pub(crate) fn load(&mut self, layout: &Layout, from: &mut impl Read) -> io::Result<()> {
-        let mut forward: Vec<u32> = zeroes(self.forward.len());
+        let mut forward: Table<u32> = Table::zeroes(self.forward.len());
         get_all(from, &mut forward)?;
-        for (user, word) in (0..).zip(forward) {
+        for (user, &word) in (0..).zip(forward.iter()) {
             if word == 0 {
                 continue;
             }

@@ -1,11 +1,44 @@
 //! Large tables.
 
-/// Lazily zeroed memory, in huge pages if the system has them: random accesses to a table of a
-/// gigabyte otherwise cost more in TLB misses than in reads.
-pub(crate) fn zeroes<T: Copy + Default>(count: usize) -> Vec<T> {
-    let table = vec![T::default(); count];
-    advise_huge_pages(&table);
-    table
+use std::ops::{Deref, DerefMut};
+
+/// A table in huge pages, if the system has them: random accesses to a table of a gigabyte
+/// otherwise cost more in TLB misses than in reads. So does a copy of it.
+#[derive(Debug)]
+pub(crate) struct Table<T>(Vec<T>);
+
+impl<T: Copy + Default> Table<T> {
+    /// Zeroes. The system gives them memory as they are touched.
+    pub(crate) fn zeroes(count: usize) -> Self {
+        let table = vec![T::default(); count];
+        advise_huge_pages(&table);
+        Self(table)
+    }
+}
+
+// A derived one would copy into memory without the advice.
+impl<T: Copy + Default> Clone for Table<T> {
+    fn clone(&self) -> Self {
+        let mut copy = Self::zeroes(self.len());
+        copy.copy_from_slice(self);
+        copy
+    }
+}
+
+impl<T> Deref for Table<T> {
+    type Target = [T];
+
+    #[inline]
+    fn deref(&self) -> &[T] {
+        &self.0
+    }
+}
+
+impl<T> DerefMut for Table<T> {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [T] {
+        &mut self.0
+    }
 }
 
 #[cfg(target_os = "linux")]

@@ -276,6 +276,11 @@ impl Backend for Together<'_> {
     }
 
     #[inline]
+    fn expect(&mut self, drive: Replica, offset: u64) {
+        self.drives.expect(drive, offset);
+    }
+
+    #[inline]
     fn was_delayed(&self) -> bool {
         self.drives.was_delayed()
     }
@@ -303,6 +308,12 @@ impl Load for SourceLoad {
                 self.error = Some(error);
                 None
             }
+        }
+    }
+
+    fn coming(&self, announce: &mut dyn FnMut(&UserIo)) {
+        for coming in self.source.coming() {
+            announce(&UserIo { op: coming.op, offset: coming.offset, length: coming.length });
         }
     }
 

@@ -151,6 +151,11 @@ impl<B: Backend> Backend for Staged<B> {
     }
 
     #[inline]
+    fn expect(&mut self, drive: Replica, offset: u64) {
+        self.backend.expect(drive, offset);
+    }
+
+    #[inline]
     fn was_delayed(&self) -> bool {
         self.was_delayed
     }

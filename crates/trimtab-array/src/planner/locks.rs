@@ -78,6 +78,11 @@ impl Locks {
         self.writes[counter(stripe)]
     }
 
+    /// The stripe will be asked for soon: brings its counter into the processor's cache.
+    pub(crate) fn expect(&self, stripe: u64) {
+        std::hint::black_box(self.writes(stripe));
+    }
+
     /// The holder begins to write, or has written all.
     pub(crate) fn written(&mut self, stripe: u64) {
         let count = &mut self.writes[counter(stripe)];

@@ -276,9 +276,12 @@ impl ReadPolicy for Trimtab {
 
     fn wrote(&mut self, now: Nanos, begun: Nanos, members: u32) {
         let took = now.since(begun).0 as f64;
-        let late = self.usual_write > 0.0 && took >= late(self.usual_write);
-        self.demand.write(begun, late, members);
-        if !late {
+        let late_from = late(self.usual_write);
+        let is_late = self.usual_write > 0.0 && took >= late_from;
+        self.demand.write(begun, is_late, members);
+        if is_late {
+            self.demand.write_was_late(begun, now - Nanos(late_from as u64));
+        } else {
             let weight = if self.usual_write == 0.0 { 1.0 } else { NEW_LATENCY };
             self.usual_write += (took - self.usual_write) * weight;
         }
@@ -318,10 +321,10 @@ impl ReadPolicy for Trimtab {
                 // Before the first burst drives differ from what they are like later.
                 Some(Burst::FirstOfAll) => {
                     self.demand = Demand::default();
-                    self.demand.burst_begins(ended.member);
+                    self.demand.burst_begins(now, ended.member);
                 }
                 Some(Burst::Another) => {
-                    self.demand.burst_begins(ended.member);
+                    self.demand.burst_begins(now, ended.member);
                     if self.standing() == Standing::Wanted {
                         self.turns.take_turns();
                     }

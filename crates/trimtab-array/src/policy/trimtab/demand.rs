@@ -24,6 +24,8 @@ const BELOW_P99: f64 = 0.01;
 const AT_P99: f64 = 0.0125;
 /// ... and one of which p99 is not among the shortest, so that more of them hardly move it.
 const ABOVE_P99: f64 = 0.02;
+/// Requests of so many members in the mean are hardly late more often with turns than without.
+const OF_ONE: f64 = 1.02;
 
 /// The mean over the stripes of recent requests, and the most that it was.
 ///
@@ -146,8 +148,56 @@ impl Kind {
     /// Whether turns leave p99 as it is, if it shows late requests from this share on.
     fn is_safe(&self, above: f64) -> bool {
         let [_, at_most] = self.late();
-        let is_below = self.late.is_enough() && at_most < BELOW_P99;
-        is_below || self.late_of_cycles.least().is_some_and(|least| least >= above)
+        let is_enough = self.late.is_enough();
+        let is_below = is_enough && at_most < BELOW_P99;
+        let is_as_before = is_enough && self.spread() <= OF_ONE;
+        is_below || is_as_before || self.late_of_cycles.least().is_some_and(|least| least >= above)
+    }
+}
+
+/// The share of time in which writes are late: from when the first of those began that were late at the
+/// same time until none is.
+///
+/// Programs that wait send nothing, so while all members are busy hardly a write begins, and of the
+/// writes few are late. Those that would have begun are late as well: by the time the share is the same
+/// whether programs wait or not.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stalls {
+    /// Until when time has been counted.
+    counted: Nanos,
+    /// When the last cycle ended.
+    since: Option<Nanos>,
+    /// Time in which writes were late, and all time, over some cycles, ns.
+    late: f64,
+    all: f64,
+    /// What the share was at the ends of the last two cycles.
+    noted: [Option<f64>; 2],
+}
+
+impl Stalls {
+    /// A late write has ended. One that had begun after `until` would not have been late.
+    fn add(&mut self, begun: Nanos, until: Nanos) {
+        self.late += until.since(begun.max(self.counted)).0 as f64;
+        self.counted = self.counted.max(until);
+    }
+
+    fn end_cycle(&mut self, now: Nanos) {
+        match self.since {
+            Some(since) => {
+                self.all += now.since(since).0 as f64;
+                self.noted = [Some(self.late / self.all.max(1.0)), self.noted[0]];
+                self.late *= FORGET;
+                self.all *= FORGET;
+            }
+            // It began somewhere in a cycle.
+            None => self.late = 0.0,
+        }
+        self.since = Some(now);
+    }
+
+    /// The least at the ends of the last two cycles.
+    fn least(&self) -> Option<f64> {
+        Some(self.noted[0]?.min(self.noted[1]?))
     }
 }
 
@@ -159,6 +209,7 @@ pub(super) struct Demand {
     extra_of_cycles: OfCycles,
     reads: Kind,
     writes: Kind,
+    stalls: Stalls,
     cycle: Cycle,
 }
 
@@ -215,11 +266,17 @@ impl Demand {
         }
     }
 
+    /// The last write was late; one that had begun after `until` would not have been.
+    pub(super) fn write_was_late(&mut self, begun: Nanos, until: Nanos) {
+        self.stalls.add(begun, until);
+    }
+
     /// A member's burst begins.
-    pub(super) fn burst_begins(&mut self, member: Member) {
+    pub(super) fn burst_begins(&mut self, now: Nanos, member: Member) {
         if self.cycle.burst_begins(member) {
             self.reads.end_cycle();
             self.writes.end_cycle();
+            self.stalls.end_cycle(now);
             self.extra_of_cycles.note();
         }
     }
@@ -269,7 +326,8 @@ impl Demand {
 
     /// Whether turns leave p99 of writes as it is.
     pub(super) fn keeps_writes(&self) -> bool {
-        self.writes.is_safe(ABOVE_P99)
+        let is_late_by_time = self.stalls.least().is_some_and(|least| least >= ABOVE_P99);
+        self.writes.is_safe(ABOVE_P99) || self.knows_writes() && is_late_by_time
     }
 }
 
@@ -287,7 +345,7 @@ mod tests {
         let mut demand = Demand::default();
         for number in 0..10_000 {
             if number % 1_000 == 0 {
-                (0..4).for_each(|member| demand.burst_begins(Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
             }
             let begun = Nanos(number as u64 + 1);
             demand.read(begun, number % 1_000 < late_reads, 2, 3);
@@ -322,6 +380,7 @@ mod tests {
         assert!(!is_safe(1, 7, 2), "1.4% of the reads would be late");
         assert!(!is_safe(3, 1, 8));
         assert!(is_safe(50, 50, 8), "p99 is late already");
+        assert!(is_safe(7, 1, 1), "a write of one member meets no more busy ones");
     }
 
     #[test]
@@ -333,20 +392,73 @@ mod tests {
         assert!(!demand(15, 15, 2).is_safe(0.1, 6_000.0, 4), "writes are not computed");
     }
 
+    /// Eight writers of two members, each after 80 ms again, for ten cycles of 10 s at whose begin all
+    /// members are busy for so long.
+    fn writers_that_wait(busy: Nanos) -> Demand {
+        let mut demand = Demand::default();
+        let usual = Nanos::from_millis(1);
+        for cycle in 0..10_u64 {
+            let begin = Nanos::from_secs(10 * cycle);
+            (0..4).for_each(|member| demand.burst_begins(begin, Member(member)));
+            let late_until = begin + busy.since(usual);
+            for writer in 0..8 {
+                let mut at = begin + Nanos(writer + 1);
+                while at < begin + Nanos::from_secs(10) {
+                    let is_late = at < late_until;
+                    demand.write(at, is_late, 2);
+                    demand.read(at, false, 1, 3);
+                    if is_late {
+                        demand.write_was_late(at, late_until);
+                        at = late_until;
+                    }
+                    at += Nanos::from_millis(80);
+                }
+            }
+        }
+        (0..4).for_each(|member| demand.burst_begins(Nanos::from_secs(100), Member(member)));
+        demand
+    }
+
+    #[test]
+    fn writes_that_were_held_back_count() {
+        let stalled = writers_that_wait(Nanos::from_millis(300));
+        let late = stalled.writes.late.peak;
+        assert!((0.006..0.009).contains(&late), "one of each writer: {late}");
+        let least = stalled.stalls.least().unwrap();
+        assert!((0.029..0.031).contains(&least), "{least}");
+        assert!(stalled.keeps_writes());
+        let stalled = writers_that_wait(Nanos::from_millis(150));
+        let least = stalled.stalls.least().unwrap();
+        assert!((0.014..0.016).contains(&least), "{least}");
+        assert!(!stalled.keeps_writes(), "p99 of writes that are not held back may rise");
+    }
+
+    #[test]
+    fn time_is_counted_once() {
+        let mut stalls = Stalls::default();
+        stalls.add(Nanos(5), Nanos(7));
+        stalls.end_cycle(Nanos(100));
+        for (begun, until) in [(110, 120), (112, 120), (105, 118), (115, 130), (150, 140)] {
+            stalls.add(Nanos(begun), Nanos(until));
+        }
+        stalls.end_cycle(Nanos(200));
+        assert_eq!((stalls.noted[0], stalls.least()), (Some(0.2), None));
+    }
+
     /// Reads of cycles of 100,000, of which those that come in the burst of all members, at the cycle's
-    /// begin, are late. Returns what is known when the burst of the last cycle begins.
+    /// begin, are late; one in ten is of two members. Returns what is known when the burst of the last cycle begins.
     fn rare_bursts(cycles: u64, late: u64, is_split: bool) -> Demand {
         let mut demand = Demand::default();
         for number in 0..cycles * 100_000 {
             let place = number % 100_000;
             if place == 0 || is_split && place == 2_000 {
-                (0..4).for_each(|member| demand.burst_begins(Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
             }
             let begun = Nanos(number + 1);
-            demand.read(begun, place < late, 1, 3);
+            demand.read(begun, place < late, 1 + u32::from(number % 10 == 0), 3);
             demand.write(begun, place < 5_000, 2);
         }
-        demand.burst_begins(Member(0));
+        demand.burst_begins(Nanos(cycles * 100_000), Member(0));
         demand
     }
 

@@ -23,9 +23,9 @@ use trimtab_io::{DeviceId, Flags, Nanos, Op, Request, RequestId};
 use trimtab_steer::Replica;
 use trimtab_steer::driver::{Backend, Completed, HostQueues, InFlight, Wake};
 
-use crate::layout::Position;
+use crate::layout::{Level, Position};
 use crate::members::Member;
-use crate::planner::{Action, MemberIo, Planner};
+use crate::planner::{Action, MemberIo, Planner, member_of};
 use timers::{Due, Timers};
 
 const NEVER: Nanos = Nanos::MAX;
@@ -250,8 +250,8 @@ impl<B: Backend> ArrayDriver<B> {
         self.planner.submit(self.now, &request);
     }
 
-    /// A request arrives soon: tells the back end where its first bytes are, those of the whole
-    /// stripe if parity changes.
+    /// A request arrives soon: tells the back end where its first bytes are, on all members for a write,
+    /// whose parity needs them.
     fn expect(&mut self, io: &UserIo) {
         let layout = self.planner.layout();
         if io.offset >= layout.capacity() {
@@ -260,11 +260,10 @@ impl<B: Backend> ArrayDriver<B> {
         let Position { stripe, index, offset } = layout.locate(io.offset);
         self.planner.expect(stripe);
         let at = layout.member_offset(stripe, offset);
-        match io.op {
-            Op::Write => {
-                (0..layout.members()).for_each(|m| self.backend.expect(Replica(m as u8), at));
-            }
-            _ => self.backend.expect(Replica(layout.data_member(stripe, index) as u8), at),
+        if io.op == Op::Write && layout.level() != Level::Raid0 {
+            (0..layout.members()).for_each(|m| self.backend.expect(Replica(m as u8), at));
+        } else {
+            self.backend.expect(Replica(member_of(layout, stripe, index) as u8), at);
         }
     }
 

@@ -31,6 +31,7 @@ mod write;
 pub use counts::Counts;
 pub use part::PartView;
 pub use row::Row;
+pub(crate) use row::member_of;
 
 use std::collections::VecDeque;
 

@@ -99,12 +99,17 @@ pub struct TurnsStat {
     pub late_reads: [f64; 2],
     /// Of late writes.
     pub late_writes: [f64; 2],
+    /// Share of time in which all writes were late, at least, in each of the last cycles of cleaning.
+    #[serde(default)]
+    pub stalled_writes: Option<f64>,
 }
 
 impl From<TurnsStanding> for TurnsStat {
     fn from(turns: TurnsStanding) -> Self {
-        let TurnsStanding { standing, extra_reads, late_reads, late_writes } = turns;
-        Self { standing: standing.name().to_owned(), extra_reads, late_reads, late_writes }
+        let TurnsStanding { standing, extra_reads, late_reads, late_writes, stalled_writes } =
+            turns;
+        let standing = standing.name().to_owned();
+        Self { standing, extra_reads, late_reads, late_writes, stalled_writes }
     }
 }
 

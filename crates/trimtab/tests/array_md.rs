@@ -122,6 +122,49 @@ fn md_and_trimtab_take_each_others_arrays() {
     }
 }
 
+/// Arrays that mdadm has made, complete and degraded.
+#[test]
+fn arrays_that_mdadm_made_are_taken() {
+    let Some(arrays) = Arrays::new(&["mdadm"]) else { return };
+    if !has_md() {
+        return;
+    }
+    for (level, count, lost) in [("1", 2, 0), ("1", 2, 1), ("5", 4, 0), ("5", 4, 1), ("6", 5, 2)] {
+        let disks: Vec<_> = (0..count).map(|_| LoopDisk::new(MIB)).collect();
+        let members: Vec<String> = disks.iter().map(|disk| disk.path.clone()).collect();
+        let names: Vec<&str> = members.iter().map(String::as_str).collect();
+        let [level_option, devices] =
+            [format!("--level={level}"), format!("--raid-devices={count}")];
+        let options = ["--metadata=1.2", "--bitmap=internal", &level_option, &devices];
+        let create = [&["--create", "--quiet", "--run", DEVICE], &options[..]].concat();
+        testdisk::run("mdadm", &[&create[..], &names].concat());
+        let md = Md;
+        let sectors = fs::read_to_string("/sys/block/md51/size").unwrap();
+        let capacity = sectors.trim().parse::<u64>().unwrap() * 512;
+        write(&open_direct(DEVICE), capacity, 1_000);
+        md.mismatches();
+        for member in &names[..lost] {
+            testdisk::run("mdadm", &["--quiet", "--manage", DEVICE, "--fail", member]);
+        }
+        write(&open_direct(DEVICE), capacity, 2_000);
+        let written = arrays.checksum(DEVICE);
+        drop(md);
+
+        let device = arrays.done(&["assemble", "taken"], &members[lost..]);
+        let which = format!("level {level}, {lost} of {count} lost");
+        let stat = arrays.stat("taken");
+        assert_eq!(stat["capacity"].as_u64(), Some(capacity), "{which}");
+        assert_eq!(arrays.checksum(&device), written, "{which}: trimtab reads other data");
+        for member in &members[..lost] {
+            arrays.done(&["add", "taken", member, "--force"], &[]);
+            let states = |states: Vec<String>| states.iter().all(|state| state != "rebuilding");
+            wait_until("rebuild", || states(arrays.states("taken")));
+        }
+        arrays.check("taken");
+        arrays.done(&["stop", "taken"], &[]);
+    }
+}
+
 /// A replacement that the one began is ended by the other.
 #[test]
 fn replacements_are_ended_by_the_other() {

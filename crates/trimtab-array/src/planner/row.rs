@@ -106,7 +106,7 @@ pub(crate) fn rows_of(layout: &Layout, piece: &Piece) -> ([Row; MOST_ROWS], usiz
 }
 
 /// The member that is read for a chunk of data. With RAID 1 the stripes take turns.
-fn member_of(layout: &Layout, stripe: u64, index: usize) -> usize {
+pub(crate) fn member_of(layout: &Layout, stripe: u64, index: usize) -> usize {
     match layout.level() {
         Level::Raid1 => (stripe % layout.members() as u64) as usize,
         _ => layout.data_member(stripe, index),

@@ -12,6 +12,9 @@ pub struct TurnsStanding {
     pub late_reads: [f64; 2],
     /// Of late writes.
     pub late_writes: [f64; 2],
+    /// Share of time in which all writes were late, at least, in each of the last cycles of cleaning. None
+    /// before there were enough.
+    pub stalled_writes: Option<f64>,
 }
 
 /// Whether a policy makes members take turns.

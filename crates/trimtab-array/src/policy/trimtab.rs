@@ -282,6 +282,7 @@ impl ReadPolicy for Trimtab {
         if is_late {
             self.demand.write_was_late(begun, now - Nanos(late_from as u64));
         } else {
+            self.demand.write_was_on_time(begun);
             let weight = if self.usual_write == 0.0 { 1.0 } else { NEW_LATENCY };
             self.usual_write += (took - self.usual_write) * weight;
         }
@@ -349,7 +350,13 @@ impl ReadPolicy for Trimtab {
             other => other,
         };
         let [late_reads, late_writes] = self.demand.late();
-        Some(TurnsStanding { standing, extra_reads: self.demand.extra(), late_reads, late_writes })
+        Some(TurnsStanding {
+            standing,
+            extra_reads: self.demand.extra(),
+            late_reads,
+            late_writes,
+            stalled_writes: self.demand.stalled_writes(),
+        })
     }
 }
 

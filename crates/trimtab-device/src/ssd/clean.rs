@@ -479,7 +479,7 @@ impl Ssd {
         self.admit_stalled();
     }
 
-    /// Prefetches the map entries of the users of valid units: all at once take little longer than one.
+    /// Prefetches the map entries of the users of valid units, so that their misses overlap.
     fn prefetch_users(&self, from: u32, end: u32) {
         let mut at = from;
         while let Some(unit) = self.map.next_valid(at, end) {

@@ -26,6 +26,10 @@ const AT_P99: f64 = 0.0125;
 const ABOVE_P99: f64 = 0.02;
 /// Requests of so many members in the mean are hardly late more often with turns than without.
 const OF_ONE: f64 = 1.02;
+/// So many cycles in a row must have stalls, so that one long stall is none of cleaning ...
+const STALLED: usize = 2;
+/// ... and this is remembered for so many: with turns there are no stalls any more.
+const REMEMBERED_STALLS: u32 = 32;
 
 /// The mean over the stripes of recent requests, and the most that it was.
 ///
@@ -96,8 +100,11 @@ struct Kind {
     late: Recent,
     late_of_cycles: OfCycles,
     width: Recent,
-    /// When the newest request began.
+    /// The same for all stripes of a request together.
+    request_width: Recent,
+    /// When the newest request began, and how many members it has gone to so far.
     newest: Nanos,
+    newest_width: f64,
     /// Requests since the last cycle ended, and in the longest one lately.
     requests: f64,
     cycle: f64,
@@ -121,7 +128,13 @@ impl Kind {
             self.late.forget(REMEMBERED);
             self.late_of_cycles.mean.forget(self.of_cycles());
             self.width.forget(REMEMBERED);
+            self.request_width.forget(REMEMBERED);
+            if self.newest_width > 0.0 {
+                self.request_width.add(self.newest_width);
+            }
+            self.newest_width = 0.0;
         }
+        self.newest_width += f64::from(members);
         let late = f64::from(u8::from(late));
         self.late.add(late);
         self.late_of_cycles.mean.add(late);
@@ -150,54 +163,62 @@ impl Kind {
         let [_, at_most] = self.late();
         let is_enough = self.late.is_enough();
         let is_below = is_enough && at_most < BELOW_P99;
-        let is_as_before = is_enough && self.spread() <= OF_ONE;
+        let width = &self.request_width;
+        let is_as_before = is_enough && width.is_enough() && width.mean() <= OF_ONE;
         is_below || is_as_before || self.late_of_cycles.least().is_some_and(|least| least >= above)
     }
 }
 
-/// The share of time in which writes are late: from when the first of those began that were late at the
-/// same time until none is.
+/// The time in which all writes are late: from when the first of those began that were late, or the last
+/// one that was not, until none is late any more.
 ///
 /// Programs that wait send nothing, so while all members are busy hardly a write begins, and of the
-/// writes few are late. Those that would have begun are late as well: by the time the share is the same
-/// whether programs wait or not.
+/// writes few are late. Those that would have begun are late as well: p99 of writes is late then, by when
+/// programs wanted them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
-    /// Until when time has been counted.
-    counted: Nanos,
+    /// Until when it is known whether writes were late.
+    known: Nanos,
     /// When the last cycle ended.
     since: Option<Nanos>,
-    /// Time in which writes were late, and all time, over some cycles, ns.
-    late: f64,
-    all: f64,
-    /// What the share was at the ends of the last two cycles.
-    noted: [Option<f64>; 2],
+    /// Such time since then, ns.
+    stalled: f64,
+    /// Its share of each of the last cycles.
+    cycles: [Option<f64>; STALLED],
+    /// Cycles until what they were is forgotten.
+    left: u32,
 }
 
 impl Stalls {
+    /// A write has ended that began then and was not late.
+    fn on_time(&mut self, begun: Nanos) {
+        self.known = self.known.max(begun);
+    }
+
     /// A late write has ended. One that had begun after `until` would not have been late.
-    fn add(&mut self, begun: Nanos, until: Nanos) {
-        self.late += until.since(begun.max(self.counted)).0 as f64;
-        self.counted = self.counted.max(until);
+    fn late(&mut self, begun: Nanos, until: Nanos) {
+        self.stalled += until.since(begun.max(self.known)).0 as f64;
+        self.known = self.known.max(until);
     }
 
     fn end_cycle(&mut self, now: Nanos) {
-        match self.since {
-            Some(since) => {
-                self.all += now.since(since).0 as f64;
-                self.noted = [Some(self.late / self.all.max(1.0)), self.noted[0]];
-                self.late *= FORGET;
-                self.all *= FORGET;
+        // The first one began somewhere in a cycle.
+        if let Some(since) = self.since {
+            let share = self.stalled / (now.since(since).0 as f64).max(1.0);
+            self.cycles.rotate_right(1);
+            self.cycles[0] = Some(share.min(1.0));
+            self.left = self.left.saturating_sub(1);
+            if self.share() >= Some(ABOVE_P99) {
+                self.left = REMEMBERED_STALLS;
             }
-            // It began somewhere in a cycle.
-            None => self.late = 0.0,
         }
+        self.stalled = 0.0;
         self.since = Some(now);
     }
 
-    /// The least at the ends of the last two cycles.
-    fn least(&self) -> Option<f64> {
-        Some(self.noted[0]?.min(self.noted[1]?))
+    /// The least share of the last cycles.
+    fn share(&self) -> Option<f64> {
+        self.cycles.iter().copied().try_fold(1.0, |least, share| share.map(|it| it.min(least)))
     }
 }
 
@@ -266,9 +287,14 @@ impl Demand {
         }
     }
 
-    /// The last write was late; one that had begun after `until` would not have been.
+    /// The write that has ended was not late.
+    pub(super) fn write_was_on_time(&mut self, begun: Nanos) {
+        self.stalls.on_time(begun);
+    }
+
+    /// It was late; one that had begun after `until` would not have been.
     pub(super) fn write_was_late(&mut self, begun: Nanos, until: Nanos) {
-        self.stalls.add(begun, until);
+        self.stalls.late(begun, until);
     }
 
     /// A member's burst begins.
@@ -313,9 +339,11 @@ impl Demand {
     /// requests that p99 does not show may rise to one that it does.
     ///
     /// Where `most` extra reads for each read, of which so many are saved up, pay for all of them,
-    /// the reads that are late with turns wait for a computation instead of for a member.
+    /// the reads that are late with turns wait for a computation instead of for a member. Where a stripe's
+    /// reads are of one member hardly more of them are late.
     pub(super) fn keeps_reads(&self, most: f64, saved: f64, members: usize) -> bool {
-        let above = if self.pays(most, saved, members) { AT_P99 } else { ABOVE_P99 };
+        let hardly_more = self.reads.spread() <= OF_ONE;
+        let above = if hardly_more || self.pays(most, saved, members) { AT_P99 } else { ABOVE_P99 };
         self.reads.is_safe(above)
     }
 
@@ -324,10 +352,14 @@ impl Demand {
         self.writes.late.is_enough()
     }
 
-    /// Whether turns leave p99 of writes as it is.
+    /// The share of time in which all writes were late, in each of the last cycles.
+    pub(super) fn stalled_writes(&self) -> Option<f64> {
+        self.stalls.share()
+    }
+
+    /// Whether turns leave p99 of writes as it is, by when programs want them.
     pub(super) fn keeps_writes(&self) -> bool {
-        let is_late_by_time = self.stalls.least().is_some_and(|least| least >= ABOVE_P99);
-        self.writes.is_safe(ABOVE_P99) || self.knows_writes() && is_late_by_time
+        self.writes.is_safe(ABOVE_P99) || self.knows_writes() && self.stalls.left > 0
     }
 }
 
@@ -380,7 +412,6 @@ mod tests {
         assert!(!is_safe(1, 7, 2), "1.4% of the reads would be late");
         assert!(!is_safe(3, 1, 8));
         assert!(is_safe(50, 50, 8), "p99 is late already");
-        assert!(is_safe(7, 1, 1), "a write of one member meets no more busy ones");
     }
 
     #[test]
@@ -407,9 +438,12 @@ mod tests {
                     let is_late = at < late_until;
                     demand.write(at, is_late, 2);
                     demand.read(at, false, 1, 3);
-                    if is_late {
-                        demand.write_was_late(at, late_until);
-                        at = late_until;
+                    match is_late {
+                        true => {
+                            demand.write_was_late(at, late_until);
+                            at = late_until;
+                        }
+                        false => demand.write_was_on_time(at),
                     }
                     at += Nanos::from_millis(80);
                 }
@@ -424,29 +458,94 @@ mod tests {
         let stalled = writers_that_wait(Nanos::from_millis(300));
         let late = stalled.writes.late.peak;
         assert!((0.006..0.009).contains(&late), "one of each writer: {late}");
-        let least = stalled.stalls.least().unwrap();
-        assert!((0.029..0.031).contains(&least), "{least}");
+        let share = stalled.stalled_writes().unwrap();
+        assert!((0.029..0.031).contains(&share), "{share}");
         assert!(stalled.keeps_writes());
         let stalled = writers_that_wait(Nanos::from_millis(150));
-        let least = stalled.stalls.least().unwrap();
-        assert!((0.014..0.016).contains(&least), "{least}");
+        let share = stalled.stalled_writes().unwrap();
+        assert!((0.014..0.016).contains(&share), "{share}");
         assert!(!stalled.keeps_writes(), "p99 of writes that are not held back may rise");
     }
 
     #[test]
-    fn time_is_counted_once() {
-        let mut stalls = Stalls::default();
-        stalls.add(Nanos(5), Nanos(7));
-        stalls.end_cycle(Nanos(100));
-        for (begun, until) in [(110, 120), (112, 120), (105, 118), (115, 130), (150, 140)] {
-            stalls.add(Nanos(begun), Nanos(until));
+    fn late_writes_among_others_are_no_stall() {
+        // A thousand per second, of which one in 200 takes 50 ms, whenever it is.
+        let mut demand = Demand::default();
+        for number in 0..50_000_u64 {
+            let begun = Nanos::from_millis(number);
+            if number % 5_000 == 0 {
+                (0..4).for_each(|member| demand.burst_begins(begun, Member(member)));
+            }
+            // In the order in which they end.
+            match number % 200 {
+                100 => {}
+                150 => {
+                    let begun = begun - Nanos::from_millis(50);
+                    demand.write(begun, true, 4);
+                    demand.write_was_late(begun, Nanos::from_millis(number));
+                }
+                _ => {
+                    demand.write(begun, false, 4);
+                    demand.write_was_on_time(begun);
+                }
+            }
         }
-        stalls.end_cycle(Nanos(200));
-        assert_eq!((stalls.noted[0], stalls.least()), (Some(0.2), None));
+        let share = demand.stalled_writes().unwrap();
+        assert!(share < 0.01, "{share}");
+        assert!(!demand.keeps_writes());
     }
 
-    /// Reads of cycles of 100,000, of which those that come in the burst of all members, at the cycle's
-    /// begin, are late; one in ten is of two members. Returns what is known when the burst of the last cycle begins.
+    #[test]
+    fn stalls_count_in_two_cycles_in_a_row_and_for_a_while() {
+        let mut stalls = Stalls::default();
+        let mut at = Nanos::ZERO;
+        let mut cycle = |stalls: &mut Stalls, stalled: u64| {
+            stalls.late(at, at + Nanos(stalled));
+            at += Nanos(1_000);
+            stalls.end_cycle(at);
+            stalls.left > 0
+        };
+        assert!(!cycle(&mut stalls, 900), "of the first one the begin is not known");
+        assert!(!cycle(&mut stalls, 900), "one long stall");
+        assert!((0..8).all(|_| !cycle(&mut stalls, 0)));
+        assert!(!cycle(&mut stalls, 21));
+        assert!(cycle(&mut stalls, 21));
+        assert!((1..REMEMBERED_STALLS).all(|_| cycle(&mut stalls, 0)));
+        assert!(!cycle(&mut stalls, 0));
+    }
+
+    #[test]
+    fn stalled_time_is_counted_once() {
+        let mut stalls = Stalls::default();
+        stalls.end_cycle(Nanos(100));
+        for (begun, until) in [(110, 120), (112, 120), (115, 130), (150, 140)] {
+            stalls.late(Nanos(begun), Nanos(until));
+        }
+        assert_eq!(stalls.stalled, 20.0);
+        stalls.on_time(Nanos(160));
+        stalls.late(Nanos(155), Nanos(170));
+        assert_eq!(stalls.stalled, 30.0, "one that began at 160 was not late");
+    }
+
+    #[test]
+    fn reads_of_one_member_meet_no_more_busy_ones() {
+        let keeps = |parts: u64, wide: u64| {
+            let mut demand = Demand::default();
+            for number in 0..20_000_u64 {
+                let width = if number % 1_000 < wide { 2 } else { 1 };
+                for _ in 0..parts {
+                    demand.read(Nanos(number + 1), number % 1_000 < 15, width, 3);
+                }
+            }
+            demand.keeps_reads(0.0, 0.0, 4)
+        };
+        assert!(keeps(1, 0) && keeps(1, 10));
+        assert!(!keeps(1, 40));
+        assert!(!keeps(2, 0), "two stripes of each are on two members");
+    }
+
+    /// Reads of cycles of 100,000, one in ten of two members. Those are late that come in the burst of all
+    /// members, at the cycle's begin. Returns what is known when the burst of the last cycle begins.
     fn rare_bursts(cycles: u64, late: u64, is_split: bool) -> Demand {
         let mut demand = Demand::default();
         for number in 0..cycles * 100_000 {

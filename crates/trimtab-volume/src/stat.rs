@@ -99,17 +99,24 @@ pub struct TurnsStat {
     pub late_reads: [f64; 2],
     /// Of late writes.
     pub late_writes: [f64; 2],
-    /// Share of time in which all writes were late, at least, in each of the last cycles of cleaning.
+    /// Share of time in which all reads were late, at least, in each of the last cycles of cleaning.
+    #[serde(default)]
+    pub stalled_reads: Option<f64>,
+    /// In which all writes were.
     #[serde(default)]
     pub stalled_writes: Option<f64>,
 }
 
 impl From<TurnsStanding> for TurnsStat {
     fn from(turns: TurnsStanding) -> Self {
-        let TurnsStanding { standing, extra_reads, late_reads, late_writes, stalled_writes } =
-            turns;
-        let standing = standing.name().to_owned();
-        Self { standing, extra_reads, late_reads, late_writes, stalled_writes }
+        Self {
+            standing: turns.standing.name().to_owned(),
+            extra_reads: turns.extra_reads,
+            late_reads: turns.late_reads,
+            late_writes: turns.late_writes,
+            stalled_reads: turns.stalled_reads,
+            stalled_writes: turns.stalled_writes,
+        }
     }
 }
 

@@ -12,8 +12,10 @@ pub struct TurnsStanding {
     pub late_reads: [f64; 2],
     /// Of late writes.
     pub late_writes: [f64; 2],
-    /// Share of time in which all writes were late, at least, in each of the last cycles of cleaning. None
+    /// Share of time in which all reads were late, at least, in each of the last cycles of cleaning. None
     /// before there were enough.
+    pub stalled_reads: Option<f64>,
+    /// In which all writes were.
     pub stalled_writes: Option<f64>,
 }
 

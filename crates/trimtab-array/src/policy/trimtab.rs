@@ -258,9 +258,12 @@ impl ReadPolicy for Trimtab {
             self.can_compute = Some(read.spare() > 0);
             // Failed members are gone around too.
             let around = read.around.without(read.failed);
-            let late = now.since(read.begun).0 as f64 >= self.late() || !around.is_empty();
+            let late_from = Nanos(self.late() as u64);
+            let is_late = now.since(read.begun) >= late_from || !around.is_empty();
+            let late = is_late.then(|| now - late_from);
             let (members, needed) = (read.wanted().count(), read.needed);
-            self.demand.read(read.begun, late, members, needed.saturating_sub(members - 1));
+            let extra = needed.saturating_sub(members - 1);
+            self.demand.read(read.begun, read.stripe, late, members, extra);
         }
         // Of those that were asked as well it is known which came first.
         let (late, own) = (read.missing(), read.around);
@@ -278,11 +281,9 @@ impl ReadPolicy for Trimtab {
         let took = now.since(begun).0 as f64;
         let late_from = late(self.usual_write);
         let is_late = self.usual_write > 0.0 && took >= late_from;
-        self.demand.write(begun, is_late, members);
-        if is_late {
-            self.demand.write_was_late(begun, now - Nanos(late_from as u64));
-        } else {
-            self.demand.write_was_on_time(begun);
+        let late = is_late.then(|| now - Nanos(late_from as u64));
+        self.demand.write(begun, late, members);
+        if !is_late {
             let weight = if self.usual_write == 0.0 { 1.0 } else { NEW_LATENCY };
             self.usual_write += (took - self.usual_write) * weight;
         }
@@ -350,12 +351,14 @@ impl ReadPolicy for Trimtab {
             other => other,
         };
         let [late_reads, late_writes] = self.demand.late();
+        let [stalled_reads, stalled_writes] = self.demand.stalled();
         Some(TurnsStanding {
             standing,
             extra_reads: self.demand.extra(),
             late_reads,
             late_writes,
-            stalled_writes: self.demand.stalled_writes(),
+            stalled_reads,
+            stalled_writes,
         })
     }
 }

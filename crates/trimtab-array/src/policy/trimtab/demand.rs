@@ -94,20 +94,47 @@ impl OfCycles {
     }
 }
 
+/// How many members requests go to, with all their stripes.
+#[derive(Clone, Copy, Debug, Default)]
+struct RequestWidth {
+    mean: Recent,
+    /// When the last request began, its last stripe that ended, and members so far.
+    begun: Nanos,
+    stripe: u64,
+    members: f64,
+}
+
+impl RequestWidth {
+    /// A stripe's part of a request has ended. Requests may begin at the same time, and stripes of one are
+    /// in a row.
+    fn add(&mut self, begun: Nanos, stripe: u64, members: u32) {
+        if begun != self.begun || stripe.abs_diff(self.stripe) > 1 {
+            if self.members > 0.0 {
+                self.mean.add(self.members);
+            }
+            self.members = 0.0;
+        }
+        (self.begun, self.stripe) = (begun, stripe);
+        self.members += f64::from(members);
+    }
+}
+
+/// Of a request that was late: one that had begun after this would not have been.
+pub(super) type Late = Option<Nanos>;
+
 /// Late requests of one kind, and how many members they go to.
 #[derive(Clone, Copy, Debug, Default)]
 struct Kind {
     late: Recent,
     late_of_cycles: OfCycles,
     width: Recent,
-    /// The same for all stripes of a request together.
-    request_width: Recent,
-    /// When the newest request began, and how many members it has gone to so far.
+    request_width: RequestWidth,
+    /// When the newest request began.
     newest: Nanos,
-    newest_width: f64,
     /// Requests since the last cycle ended, and in the longest one lately.
     requests: f64,
     cycle: f64,
+    stalls: Stalls,
 }
 
 impl Kind {
@@ -120,7 +147,7 @@ impl Kind {
     }
 
     /// A stripe's part of a request has ended. Returns whether it is the request's first one.
-    fn add(&mut self, begun: Nanos, late: bool, members: u32) -> bool {
+    fn add(&mut self, begun: Nanos, stripe: u64, late: Late, members: u32) -> bool {
         let is_first = begun > self.newest;
         self.newest = self.newest.max(begun);
         if is_first {
@@ -128,21 +155,22 @@ impl Kind {
             self.late.forget(REMEMBERED);
             self.late_of_cycles.mean.forget(self.of_cycles());
             self.width.forget(REMEMBERED);
-            self.request_width.forget(REMEMBERED);
-            if self.newest_width > 0.0 {
-                self.request_width.add(self.newest_width);
-            }
-            self.newest_width = 0.0;
+            self.request_width.mean.forget(REMEMBERED);
         }
-        self.newest_width += f64::from(members);
-        let late = f64::from(u8::from(late));
+        self.request_width.add(begun, stripe, members);
+        match late {
+            None => self.stalls.on_time(begun),
+            Some(until) => self.stalls.late(begun, until),
+        }
+        let late = f64::from(u8::from(late.is_some()));
         self.late.add(late);
         self.late_of_cycles.mean.add(late);
         self.width.add(f64::from(members));
         is_first
     }
 
-    fn end_cycle(&mut self) {
+    fn end_cycle(&mut self, now: Nanos) {
+        self.stalls.end_cycle(now);
         self.cycle = (self.cycle * FORGET).max(self.requests);
         self.requests = 0.0;
         self.late_of_cycles.note();
@@ -163,21 +191,25 @@ impl Kind {
         let [_, at_most] = self.late();
         let is_enough = self.late.is_enough();
         let is_below = is_enough && at_most < BELOW_P99;
-        let width = &self.request_width;
+        let width = &self.request_width.mean;
         let is_as_before = is_enough && width.is_enough() && width.mean() <= OF_ONE;
-        is_below || is_as_before || self.late_of_cycles.least().is_some_and(|least| least >= above)
+        let is_late_by_time = is_enough && self.stalls.left > 0;
+        is_below
+            || is_as_before
+            || is_late_by_time
+            || self.late_of_cycles.least().is_some_and(|least| least >= above)
     }
 }
 
-/// The time in which all writes are late: from when the first of those began that were late, or the last
-/// one that was not, until none is late any more.
+/// The time in which all requests of a kind are late: from when the first of those began that were late, or
+/// the last one that was not, until none is late any more.
 ///
-/// Programs that wait send nothing, so while all members are busy hardly a write begins, and of the
-/// writes few are late. Those that would have begun are late as well: p99 of writes is late then, by when
-/// programs wanted them.
+/// Programs that wait send nothing, so while all members are busy hardly a request begins, and of all
+/// requests few are late. Those that would have begun are late as well: p99 is late then, by when programs
+/// wanted them.
 #[derive(Clone, Copy, Debug, Default)]
 struct Stalls {
-    /// Until when it is known whether writes were late.
+    /// Until when it is known whether requests were late.
     known: Nanos,
     /// When the last cycle ended.
     since: Option<Nanos>,
@@ -190,12 +222,12 @@ struct Stalls {
 }
 
 impl Stalls {
-    /// A write has ended that began then and was not late.
+    /// A request has ended that began then and was not late.
     fn on_time(&mut self, begun: Nanos) {
         self.known = self.known.max(begun);
     }
 
-    /// A late write has ended. One that had begun after `until` would not have been late.
+    /// A late one has ended. One that had begun after `until` would not have been late.
     fn late(&mut self, begun: Nanos, until: Nanos) {
         self.stalled += until.since(begun.max(self.known)).0 as f64;
         self.known = self.known.max(until);
@@ -230,7 +262,6 @@ pub(super) struct Demand {
     extra_of_cycles: OfCycles,
     reads: Kind,
     writes: Kind,
-    stalls: Stalls,
     cycle: Cycle,
 }
 
@@ -269,40 +300,30 @@ impl Cycle {
 
 impl Demand {
     /// A stripe's read of so many members has ended. Going around one of them takes so many extra reads.
-    pub(super) fn read(&mut self, begun: Nanos, late: bool, members: u32, extra: u32) {
-        if self.reads.add(begun, late, members) {
+    pub(super) fn read(&mut self, begun: Nanos, stripe: u64, late: Late, members: u32, extra: u32) {
+        if self.reads.add(begun, stripe, late, members) {
             self.extra.forget(REMEMBERED);
             self.extra_of_cycles.mean.forget(self.reads.of_cycles());
             self.cycle.now += 1.0;
         }
-        let extra = if late { f64::from(extra) } else { 0.0 };
+        let extra = if late.is_some() { f64::from(extra) } else { 0.0 };
         self.extra.add(extra);
         self.extra_of_cycles.mean.add(extra);
     }
 
     /// A stripe's write of so many members has ended.
-    pub(super) fn write(&mut self, begun: Nanos, late: bool, members: u32) {
-        if self.writes.add(begun, late, members) {
+    pub(super) fn write(&mut self, begun: Nanos, late: Late, members: u32) {
+        // Which stripe it was does not matter: hardly any write is of one member.
+        if self.writes.add(begun, 0, late, members) {
             self.cycle.now += 1.0;
         }
-    }
-
-    /// The write that has ended was not late.
-    pub(super) fn write_was_on_time(&mut self, begun: Nanos) {
-        self.stalls.on_time(begun);
-    }
-
-    /// It was late; one that had begun after `until` would not have been.
-    pub(super) fn write_was_late(&mut self, begun: Nanos, until: Nanos) {
-        self.stalls.late(begun, until);
     }
 
     /// A member's burst begins.
     pub(super) fn burst_begins(&mut self, now: Nanos, member: Member) {
         if self.cycle.burst_begins(member) {
-            self.reads.end_cycle();
-            self.writes.end_cycle();
-            self.stalls.end_cycle(now);
+            self.reads.end_cycle(now);
+            self.writes.end_cycle(now);
             self.extra_of_cycles.note();
         }
     }
@@ -352,14 +373,14 @@ impl Demand {
         self.writes.late.is_enough()
     }
 
-    /// The share of time in which all writes were late, in each of the last cycles.
-    pub(super) fn stalled_writes(&self) -> Option<f64> {
-        self.stalls.share()
+    /// The shares of time in which all reads, or all writes, were late, in each of the last cycles.
+    pub(super) fn stalled(&self) -> [Option<f64>; 2] {
+        [self.reads.stalls.share(), self.writes.stalls.share()]
     }
 
     /// Whether turns leave p99 of writes as it is, by when programs want them.
     pub(super) fn keeps_writes(&self) -> bool {
-        self.writes.is_safe(ABOVE_P99) || self.knows_writes() && self.stalls.left > 0
+        self.writes.is_safe(ABOVE_P99)
     }
 }
 
@@ -373,6 +394,11 @@ mod tests {
         }
     }
 
+    /// Of a request that no other one waits with.
+    fn alone(is_late: bool, begun: Nanos) -> Late {
+        is_late.then_some(begun)
+    }
+
     fn demand(late_writes: usize, late_reads: usize, members: u32) -> Demand {
         let mut demand = Demand::default();
         for number in 0..10_000 {
@@ -380,8 +406,8 @@ mod tests {
                 (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
             }
             let begun = Nanos(number as u64 + 1);
-            demand.read(begun, number % 1_000 < late_reads, 2, 3);
-            demand.write(begun, number % 1_000 < late_writes, members);
+            demand.read(begun, 0, alone(number % 1_000 < late_reads, begun), 2, 3);
+            demand.write(begun, alone(number % 1_000 < late_writes, begun), members);
         }
         demand
     }
@@ -391,11 +417,12 @@ mod tests {
         // 400 stripes each; one in five is late.
         let mut demand = Demand::default();
         for read in 0..2_000_u64 {
-            (0..400).for_each(|_| demand.read(Nanos(read + 1), read % 5 == 0, 2, 1));
+            let begun = Nanos(read + 1);
+            (0..400).for_each(|_| demand.read(begun, 0, alone(read % 5 == 0, begun), 2, 1));
         }
         // Some dozens that are not.
         for read in 2_000..2_100_u64 {
-            (0..400).for_each(|_| demand.read(Nanos(read + 1), false, 2, 1));
+            (0..400).for_each(|_| demand.read(Nanos(read + 1), 0, None, 2, 1));
         }
         let (extra, late) = (demand.extra().unwrap(), demand.reads.late.mean());
         assert!((0.18..0.25).contains(&extra) && (0.18..0.2).contains(&late), "{demand:?}");
@@ -436,14 +463,10 @@ mod tests {
                 let mut at = begin + Nanos(writer + 1);
                 while at < begin + Nanos::from_secs(10) {
                     let is_late = at < late_until;
-                    demand.write(at, is_late, 2);
-                    demand.read(at, false, 1, 3);
-                    match is_late {
-                        true => {
-                            demand.write_was_late(at, late_until);
-                            at = late_until;
-                        }
-                        false => demand.write_was_on_time(at),
+                    demand.write(at, is_late.then_some(late_until), 2);
+                    demand.read(at, 0, None, 1, 3);
+                    if is_late {
+                        at = late_until;
                     }
                     at += Nanos::from_millis(80);
                 }
@@ -458,11 +481,11 @@ mod tests {
         let stalled = writers_that_wait(Nanos::from_millis(300));
         let late = stalled.writes.late.peak;
         assert!((0.006..0.009).contains(&late), "one of each writer: {late}");
-        let share = stalled.stalled_writes().unwrap();
+        let share = stalled.writes.stalls.share().unwrap();
         assert!((0.029..0.031).contains(&share), "{share}");
         assert!(stalled.keeps_writes());
         let stalled = writers_that_wait(Nanos::from_millis(150));
-        let share = stalled.stalled_writes().unwrap();
+        let share = stalled.writes.stalls.share().unwrap();
         assert!((0.014..0.016).contains(&share), "{share}");
         assert!(!stalled.keeps_writes(), "p99 of writes that are not held back may rise");
     }
@@ -481,16 +504,12 @@ mod tests {
                 100 => {}
                 150 => {
                     let begun = begun - Nanos::from_millis(50);
-                    demand.write(begun, true, 4);
-                    demand.write_was_late(begun, Nanos::from_millis(number));
+                    demand.write(begun, Some(Nanos::from_millis(number)), 4);
                 }
-                _ => {
-                    demand.write(begun, false, 4);
-                    demand.write_was_on_time(begun);
-                }
+                _ => demand.write(begun, None, 4),
             }
         }
-        let share = demand.stalled_writes().unwrap();
+        let share = demand.writes.stalls.share().unwrap();
         assert!(share < 0.01, "{share}");
         assert!(!demand.keeps_writes());
     }
@@ -529,19 +548,22 @@ mod tests {
 
     #[test]
     fn reads_of_one_member_meet_no_more_busy_ones() {
-        let keeps = |parts: u64, wide: u64| {
+        let keeps = |parts: u64, wide: u64, stripe: &dyn Fn(u64) -> u64| {
             let mut demand = Demand::default();
             for number in 0..20_000_u64 {
                 let width = if number % 1_000 < wide { 2 } else { 1 };
-                for _ in 0..parts {
-                    demand.read(Nanos(number + 1), number % 1_000 < 15, width, 3);
+                let begun = Nanos(number + 1);
+                for part in 0..parts {
+                    demand.read(begun, stripe(part), alone(number % 1_000 < 15, begun), width, 3);
                 }
             }
             demand.keeps_reads(0.0, 0.0, 4)
         };
-        assert!(keeps(1, 0) && keeps(1, 10));
-        assert!(!keeps(1, 40));
-        assert!(!keeps(2, 0), "two stripes of each are on two members");
+        let in_a_row = |part| part;
+        assert!(keeps(1, 0, &in_a_row) && keeps(1, 10, &in_a_row));
+        assert!(!keeps(1, 40, &in_a_row));
+        assert!(!keeps(2, 0, &in_a_row), "two stripes of each are on two members");
+        assert!(keeps(2, 0, &|part| 100 * part), "two begin at the same time");
     }
 
     /// Reads of cycles of 100,000, one in ten of two members. Those are late that come in the burst of all
@@ -554,8 +576,8 @@ mod tests {
                 (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
             }
             let begun = Nanos(number + 1);
-            demand.read(begun, place < late, 1 + u32::from(number % 10 == 0), 3);
-            demand.write(begun, place < 5_000, 2);
+            demand.read(begun, 0, alone(place < late, begun), 1 + u32::from(number % 10 == 0), 3);
+            demand.write(begun, alone(place < 5_000, begun), 2);
         }
         demand.burst_begins(Nanos(cycles * 100_000), Member(0));
         demand

@@ -142,7 +142,7 @@ fn arrays_that_mdadm_made_are_taken() {
         let sectors = fs::read_to_string("/sys/block/md51/size").unwrap();
         let capacity = sectors.trim().parse::<u64>().unwrap() * 512;
         write(&open_direct(DEVICE), capacity, 1_000);
-        md.mismatches();
+        assert_eq!(md.mismatches(), 0, "level {level}");
         for member in &names[..lost] {
             testdisk::run("mdadm", &["--quiet", "--manage", DEVICE, "--fail", member]);
         }
@@ -154,6 +154,7 @@ fn arrays_that_mdadm_made_are_taken() {
         let which = format!("level {level}, {lost} of {count} lost");
         let stat = arrays.stat("taken");
         assert_eq!(stat["capacity"].as_u64(), Some(capacity), "{which}");
+        assert!(lost > 0 || stat["to_resync"] == 0 && stat["state"] == "clean", "{which}: {stat}");
         assert_eq!(arrays.checksum(&device), written, "{which}: trimtab reads other data");
         for member in &members[..lost] {
             arrays.done(&["add", "taken", member, "--force"], &[]);
@@ -161,7 +162,11 @@ fn arrays_that_mdadm_made_are_taken() {
             wait_until("rebuild", || states(arrays.states("taken")));
         }
         arrays.check("taken");
+        assert_eq!(arrays.checksum(&device), written, "{which}: after the rebuild");
         arrays.done(&["stop", "taken"], &[]);
+        let md = Md::assemble(&members);
+        assert_eq!(arrays.checksum(DEVICE), written, "{which}: md reads other data");
+        assert_eq!(md.mismatches(), 0, "{which}: after the rebuild");
     }
 }
 

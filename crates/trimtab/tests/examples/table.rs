@@ -175,7 +175,7 @@ const NOT: &[(&str, &str)] = &[
         "sudo trimtab array create turns",
         "needs four emulated drives; tests/array_ioda.rs makes some",
     ),
-    ("sudo scripts/array-latency", "takes twenty minutes"),
+    ("sudo scripts/array-latency", "takes forty minutes"),
     ("sudo scripts/backends", "needs a kernel with ublk, and takes minutes"),
     (
         "sudo trimtab array assemble fast --backend ublk",

@@ -573,7 +573,7 @@ mod tests {
         for number in 0..cycles * 100_000 {
             let place = number % 100_000;
             if place == 0 || is_split && place == 2_000 {
-                (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(Nanos(number), Member(member)));
             }
             let begun = Nanos(number + 1);
             demand.read(begun, 0, alone(place < late, begun), 1 + u32::from(number % 10 == 0), 3);

@@ -1,9 +1,15 @@
 //! What turns would change: the extra reads that they take, and the requests that they delay.
 
+mod cycle;
+mod recent;
+mod stalls;
+
 use trimtab_io::Nanos;
 
-use crate::MOST_MEMBERS;
 use crate::members::Member;
+use cycle::Cycle;
+use recent::{OfCycles, Recent, RequestWidth};
+use stalls::Stalls;
 
 /// Requests of the user over which a mean is taken: those of several bursts.
 const REMEMBERED: f64 = 50_000.0;
@@ -12,12 +18,6 @@ const CYCLES: f64 = 8.0;
 /// A member's cycle is as long as the longest time between two of its bursts, which is forgotten by this
 /// factor with each burst: one that seems to be two makes no short cycle.
 const FORGET: f64 = 7.0 / 8.0;
-/// A member that has had no burst for so many of its cycles has none any more.
-const GONE: f64 = 2.0;
-/// A cycle of all members has ended after this share of the longest one.
-const WHOLE: f64 = 0.9;
-/// A mean over fewer stripes says nothing.
-const ENOUGH: f64 = 8_000.0;
 /// A share of late requests that p99 does not show, ...
 const BELOW_P99: f64 = 0.01;
 /// ... one that it shows, even though some of those that are gone around would not have been late, ...
@@ -26,99 +26,6 @@ const AT_P99: f64 = 0.0125;
 const ABOVE_P99: f64 = 0.02;
 /// Requests of so many members in the mean are hardly late more often with turns than without.
 const OF_ONE: f64 = 1.02;
-/// So many cycles in a row must have stalls, so that one long stall is none of cleaning ...
-const STALLED: usize = 2;
-/// ... and this is remembered for so many: with turns there are no stalls any more.
-const REMEMBERED_STALLS: u32 = 32;
-
-/// The mean over the stripes of recent requests, and the most that it was.
-///
-/// It is forgotten by the user's requests: hundreds of stripes of one of them have one fate.
-#[derive(Clone, Copy, Debug, Default)]
-struct Recent {
-    sum: f64,
-    stripes: f64,
-    peak: f64,
-}
-
-impl Recent {
-    /// A request begins. The mean is that of so many.
-    fn forget(&mut self, requests: f64) {
-        let kept = 1.0 - 1.0 / requests;
-        self.sum *= kept;
-        self.stripes *= kept;
-        // As slowly as turns are made.
-        self.peak *= 1.0 - 0.1 / requests;
-    }
-
-    fn add(&mut self, value: f64) {
-        self.sum += value;
-        self.stripes += 1.0;
-        if self.is_enough() {
-            self.peak = self.peak.max(self.mean());
-        }
-    }
-
-    fn is_enough(&self) -> bool {
-        self.stripes >= ENOUGH
-    }
-
-    fn mean(&self) -> f64 {
-        if self.stripes > 0.0 { self.sum / self.stripes } else { 0.0 }
-    }
-}
-
-/// The mean over whole cycles. Where bursts are rare the mean of recent requests falls between two of
-/// them and rises in each.
-#[derive(Clone, Copy, Debug, Default)]
-struct OfCycles {
-    mean: Recent,
-    /// What it was at the ends of the last two.
-    noted: [Option<f64>; 2],
-}
-
-impl OfCycles {
-    /// A cycle has ended.
-    fn note(&mut self) {
-        if self.mean.is_enough() {
-            self.noted = [Some(self.mean.mean()), self.noted[0]];
-        }
-    }
-
-    fn least(&self) -> Option<f64> {
-        Some(self.noted[0]?.min(self.noted[1].unwrap_or(f64::INFINITY)))
-    }
-
-    fn most(&self) -> Option<f64> {
-        Some(self.noted[0]?.max(self.noted[1].unwrap_or(0.0)))
-    }
-}
-
-/// How many members requests go to, with all their stripes.
-#[derive(Clone, Copy, Debug, Default)]
-struct RequestWidth {
-    mean: Recent,
-    /// When the last request began, its last stripe that ended, and members so far.
-    begun: Nanos,
-    stripe: u64,
-    members: f64,
-}
-
-impl RequestWidth {
-    /// A stripe's part of a request has ended. Requests may begin at the same time, and stripes of one are
-    /// in a row.
-    fn add(&mut self, begun: Nanos, stripe: u64, members: u32) {
-        if begun != self.begun || stripe.abs_diff(self.stripe) > 1 {
-            if self.members > 0.0 {
-                self.mean.add(self.members);
-            }
-            self.members = 0.0;
-        }
-        (self.begun, self.stripe) = (begun, stripe);
-        self.members += f64::from(members);
-    }
-}
-
 /// Of a request that was late: one that had begun after this would not have been.
 pub(super) type Late = Option<Nanos>;
 
@@ -201,59 +108,6 @@ impl Kind {
     }
 }
 
-/// The time in which all requests of a kind are late: from when the first of those began that were late, or
-/// the last one that was not, until none is late any more.
-///
-/// Programs that wait send nothing, so while all members are busy hardly a request begins, and of all
-/// requests few are late. Those that would have begun are late as well: p99 is late then, by when programs
-/// wanted them.
-#[derive(Clone, Copy, Debug, Default)]
-struct Stalls {
-    /// Until when it is known whether requests were late.
-    known: Nanos,
-    /// When the last cycle ended.
-    since: Option<Nanos>,
-    /// Such time since then, ns.
-    stalled: f64,
-    /// Its share of each of the last cycles.
-    cycles: [Option<f64>; STALLED],
-    /// Cycles until what they were is forgotten.
-    left: u32,
-}
-
-impl Stalls {
-    /// A request has ended that began then and was not late.
-    fn on_time(&mut self, begun: Nanos) {
-        self.known = self.known.max(begun);
-    }
-
-    /// A late one has ended. One that had begun after `until` would not have been late.
-    fn late(&mut self, begun: Nanos, until: Nanos) {
-        self.stalled += until.since(begun.max(self.known)).0 as f64;
-        self.known = self.known.max(until);
-    }
-
-    fn end_cycle(&mut self, now: Nanos) {
-        // The first one began somewhere in a cycle.
-        if let Some(since) = self.since {
-            let share = self.stalled / (now.since(since).0 as f64).max(1.0);
-            self.cycles.rotate_right(1);
-            self.cycles[0] = Some(share.min(1.0));
-            self.left = self.left.saturating_sub(1);
-            if self.share() >= Some(ABOVE_P99) {
-                self.left = REMEMBERED_STALLS;
-            }
-        }
-        self.stalled = 0.0;
-        self.since = Some(now);
-    }
-
-    /// The least share of the last cycles.
-    fn share(&self) -> Option<f64> {
-        self.cycles.iter().copied().try_fold(1.0, |least, share| share.map(|it| it.min(least)))
-    }
-}
-
 /// What turns would change.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Demand {
@@ -263,39 +117,6 @@ pub(super) struct Demand {
     reads: Kind,
     writes: Kind,
     cycle: Cycle,
-}
-
-/// The time in which each member has a burst, in requests of the user.
-#[derive(Clone, Debug, Default)]
-struct Cycle {
-    now: f64,
-    /// When the last one ended.
-    ended: f64,
-    members: [OfMember; MOST_MEMBERS],
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct OfMember {
-    /// When its last burst began.
-    began: Option<f64>,
-    cycle: f64,
-}
-
-impl Cycle {
-    /// A member's burst begins. Returns whether a cycle of all members has ended.
-    fn burst_begins(&mut self, member: Member) -> bool {
-        let now = self.now;
-        let own = &mut self.members[member.index()];
-        let Some(before) = own.began.replace(now) else { return false };
-        own.cycle = (own.cycle * FORGET).max(now - before);
-        let lasts = |own: &&OfMember| own.began.is_some_and(|at| now - at <= GONE * own.cycle);
-        let cycles = self.members.iter().filter(lasts).map(|own| own.cycle);
-        let ends = now - self.ended >= WHOLE * cycles.fold(0.0, f64::max);
-        if ends {
-            self.ended = now;
-        }
-        ends
-    }
 }
 
 impl Demand {
@@ -515,38 +336,6 @@ mod tests {
     }
 
     #[test]
-    fn stalls_count_in_two_cycles_in_a_row_and_for_a_while() {
-        let mut stalls = Stalls::default();
-        let mut at = Nanos::ZERO;
-        let mut cycle = |stalls: &mut Stalls, stalled: u64| {
-            stalls.late(at, at + Nanos(stalled));
-            at += Nanos(1_000);
-            stalls.end_cycle(at);
-            stalls.left > 0
-        };
-        assert!(!cycle(&mut stalls, 900), "of the first one the begin is not known");
-        assert!(!cycle(&mut stalls, 900), "one long stall");
-        assert!((0..8).all(|_| !cycle(&mut stalls, 0)));
-        assert!(!cycle(&mut stalls, 21));
-        assert!(cycle(&mut stalls, 21));
-        assert!((1..REMEMBERED_STALLS).all(|_| cycle(&mut stalls, 0)));
-        assert!(!cycle(&mut stalls, 0));
-    }
-
-    #[test]
-    fn stalled_time_is_counted_once() {
-        let mut stalls = Stalls::default();
-        stalls.end_cycle(Nanos(100));
-        for (begun, until) in [(110, 120), (112, 120), (115, 130), (150, 140)] {
-            stalls.late(Nanos(begun), Nanos(until));
-        }
-        assert_eq!(stalls.stalled, 20.0);
-        stalls.on_time(Nanos(160));
-        stalls.late(Nanos(155), Nanos(170));
-        assert_eq!(stalls.stalled, 30.0, "one that began at 160 was not late");
-    }
-
-    #[test]
     fn reads_of_one_member_meet_no_more_busy_ones() {
         let keeps = |parts: u64, wide: u64, stripe: &dyn Fn(u64) -> u64| {
             let mut demand = Demand::default();
@@ -597,22 +386,6 @@ mod tests {
         assert!(!rare_bursts(10, 1_400, false).is_safe(0.07, 900.0, 4), "each burst costs 1,050");
         assert!(!rare_bursts(10, 1_100, false).is_safe(0.07, 6_000.0, 4));
         assert!(!rare_bursts(10, 1_100, true).is_safe(0.07, 6_000.0, 4));
-    }
-
-    #[test]
-    fn members_with_more_bursts_than_others_make_no_cycle() {
-        // As the drive of parity has of RAID 4.
-        let mut cycle = Cycle::default();
-        let mut ends = 0;
-        for quarter in 0..40 {
-            cycle.now = f64::from(quarter) * 1_000.0;
-            ends += u32::from(cycle.burst_begins(Member(3)));
-            if quarter % 4 == 0 {
-                ends += u32::from(cycle.burst_begins(Member(0)));
-            }
-        }
-        // The first four quarters show nothing else than the fast member's bursts.
-        assert!((9..=13).contains(&ends), "{ends}");
     }
 
     #[test]

@@ -1,0 +1,100 @@
+//! Requests that were not sent, because their senders waited.
+
+use trimtab_io::Nanos;
+
+use super::ABOVE_P99;
+
+/// So many cycles in a row must have stalls, so that one long stall is none of cleaning ...
+const STALLED: usize = 2;
+/// ... and this is remembered for so many: with turns there are no stalls any more.
+const REMEMBERED_STALLS: u32 = 32;
+
+/// The time in which all requests of a kind are late: from when the first of those began that were late, or
+/// the last one that was not, until none is late any more.
+///
+/// Programs that wait send nothing, so while all members are busy hardly a request begins, and of all
+/// requests few are late. Those that would have begun are late as well: p99 is late then, by when programs
+/// wanted them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Stalls {
+    /// Until when it is known whether requests were late.
+    known: Nanos,
+    /// When the last cycle ended.
+    since: Option<Nanos>,
+    /// Such time since then, ns.
+    stalled: f64,
+    /// Its share of each of the last cycles.
+    cycles: [Option<f64>; STALLED],
+    /// Cycles until what they were is forgotten.
+    pub(super) left: u32,
+}
+
+impl Stalls {
+    /// A request has ended that began then and was not late.
+    pub(super) fn on_time(&mut self, begun: Nanos) {
+        self.known = self.known.max(begun);
+    }
+
+    /// A late one has ended. One that had begun after `until` would not have been late.
+    pub(super) fn late(&mut self, begun: Nanos, until: Nanos) {
+        self.stalled += until.since(begun.max(self.known)).0 as f64;
+        self.known = self.known.max(until);
+    }
+
+    pub(super) fn end_cycle(&mut self, now: Nanos) {
+        // The first one began somewhere in a cycle.
+        if let Some(since) = self.since {
+            let share = self.stalled / (now.since(since).0 as f64).max(1.0);
+            self.cycles.rotate_right(1);
+            self.cycles[0] = Some(share.min(1.0));
+            self.left = self.left.saturating_sub(1);
+            if self.share() >= Some(ABOVE_P99) {
+                self.left = REMEMBERED_STALLS;
+            }
+        }
+        self.stalled = 0.0;
+        self.since = Some(now);
+    }
+
+    /// The least share of the last cycles.
+    pub(super) fn share(&self) -> Option<f64> {
+        self.cycles.iter().copied().try_fold(1.0, |least, share| share.map(|it| it.min(least)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stalls_count_in_two_cycles_in_a_row_and_for_a_while() {
+        let mut stalls = Stalls::default();
+        let mut at = Nanos::ZERO;
+        let mut cycle = |stalls: &mut Stalls, stalled: u64| {
+            stalls.late(at, at + Nanos(stalled));
+            at += Nanos(1_000);
+            stalls.end_cycle(at);
+            stalls.left > 0
+        };
+        assert!(!cycle(&mut stalls, 900), "of the first one the begin is not known");
+        assert!(!cycle(&mut stalls, 900), "one long stall");
+        assert!((0..8).all(|_| !cycle(&mut stalls, 0)));
+        assert!(!cycle(&mut stalls, 21));
+        assert!(cycle(&mut stalls, 21));
+        assert!((1..REMEMBERED_STALLS).all(|_| cycle(&mut stalls, 0)));
+        assert!(!cycle(&mut stalls, 0));
+    }
+
+    #[test]
+    fn stalled_time_is_counted_once() {
+        let mut stalls = Stalls::default();
+        stalls.end_cycle(Nanos(100));
+        for (begun, until) in [(110, 120), (112, 120), (115, 130), (150, 140)] {
+            stalls.late(Nanos(begun), Nanos(until));
+        }
+        assert_eq!(stalls.stalled, 20.0);
+        stalls.on_time(Nanos(160));
+        stalls.late(Nanos(155), Nanos(170));
+        assert_eq!(stalls.stalled, 30.0, "one that began at 160 was not late");
+    }
+}

@@ -34,6 +34,8 @@ pub enum Standing {
     DelaysReads,
     /// p99 of writes would rise.
     DelaysWrites,
+    /// Clients that wait for each of their requests would get less done.
+    DelaysClients,
     /// They were made, and members were busy at the same time again: they are tried again later.
     InVain,
     /// Turns are made whenever members are busy at the same time.
@@ -53,6 +55,7 @@ impl Standing {
             Self::Costly => "costly",
             Self::DelaysReads => "delays reads",
             Self::DelaysWrites => "delays writes",
+            Self::DelaysClients => "delays clients",
             Self::InVain => "in vain",
             Self::Wanted => "wanted",
             Self::Waits => "waits",

@@ -163,7 +163,11 @@ impl Trimtab {
         } else if !self.demand.keeps_writes() {
             if self.demand.knows_writes() { Standing::DelaysWrites } else { Standing::Unknown }
         } else {
-            Standing::Wanted
+            match self.demand.keeps_clients(self.watches.len()) {
+                None => Standing::Unknown,
+                Some(true) => Standing::Wanted,
+                Some(false) => Standing::DelaysClients,
+            }
         }
     }
 

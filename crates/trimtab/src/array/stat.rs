@@ -144,6 +144,9 @@ fn turns(turns: &TurnsStat) -> String {
         "waits" => "none now: the array is being checked or made equal".to_owned(),
         "delays reads" => would("reads", *late_reads),
         "delays writes" => would("writes", *late_writes),
+        "delays clients" => {
+            "not made: programs that wait for their writes would get less done".to_owned()
+        }
         other => format!("not made: {other}"),
     }
 }

@@ -1,5 +1,6 @@
 //! What turns would change: the extra reads that they take, and the requests that they delay.
 
+mod clients;
 mod cycle;
 mod recent;
 mod stalls;
@@ -20,12 +21,18 @@ const CYCLES: f64 = 8.0;
 const FORGET: f64 = 7.0 / 8.0;
 /// A share of late requests that p99 does not show, ...
 const BELOW_P99: f64 = 0.01;
+/// ... one at whose edge it is: bursts decide whether it does, ...
+const NEAR_P99: f64 = 0.0075;
 /// ... one that it shows, even though some of those that are gone around would not have been late, ...
 const AT_P99: f64 = 0.0125;
 /// ... and one of which p99 is not among the shortest, so that more of them hardly move it.
 const ABOVE_P99: f64 = 0.02;
 /// Requests of so many members in the mean are hardly late more often with turns than without.
 const OF_ONE: f64 = 1.02;
+/// Where so many times as many requests are late by time as by number, or less, nobody waits for others.
+const LIKE_LATE: f64 = 1.25;
+/// The share of their time that turns may take from clients that wait for their requests.
+const MOST_LOST: f64 = 0.02;
 /// Of a request that was late: one that had begun after this would not have been.
 pub(super) type Late = Option<Nanos>;
 
@@ -48,7 +55,7 @@ impl Kind {
     /// Over how many requests the mean over whole cycles is taken: in the first one over all.
     fn of_cycles(&self) -> f64 {
         match self.cycle > 0.0 {
-            true => REMEMBERED.max(CYCLES * self.cycle.max(self.requests)),
+            true => REMEMBERED.max(CYCLES * self.requests_of_cycle()),
             false => f64::INFINITY,
         }
     }
@@ -83,28 +90,46 @@ impl Kind {
         self.late_of_cycles.note();
     }
 
+    fn requests_of_cycle(&self) -> f64 {
+        self.cycle.max(self.requests)
+    }
+
     /// How many times as many requests may be late with turns.
     fn spread(&self) -> f64 {
         self.width.mean().max(1.0)
     }
 
-    /// The share of late requests lately, at most, and what turns may raise it to.
-    fn late(&self) -> [f64; 2] {
-        [self.late.peak, (self.late.peak * self.spread()).min(1.0)]
+    /// The share of late requests lately, at most, and what turns may raise it to. With turns those are sent
+    /// that are held back in `stalled`, the share of time in which all members are busy.
+    fn late(&self, stalled: f64) -> [f64; 2] {
+        [self.late.peak, (self.late.peak.max(stalled) * self.spread()).min(1.0)]
     }
 
-    /// Whether turns leave p99 as it is, if it shows late requests from this share on.
-    fn is_safe(&self, above: f64) -> bool {
-        let [_, at_most] = self.late();
-        let is_enough = self.late.is_enough();
-        let is_below = is_enough && at_most < BELOW_P99;
+    /// How many times as many requests would be sent in stalls if nobody waited.
+    fn held(&self) -> f64 {
+        let late = self.late_of_cycles.most().unwrap_or_else(|| self.late_of_cycles.mean.mean());
+        let stalled = self.stalls.most().unwrap_or_default();
+        (stalled / late.max(f64::EPSILON)).max(1.0)
+    }
+
+    /// Whether turns leave p99 as it is, if it shows late requests from this share on. `pays`: all that are
+    /// late with turns are gone around.
+    fn is_safe(&self, above: f64, stalled: f64, pays: bool) -> bool {
+        if !self.late.is_enough() {
+            return false;
+        }
+        let [_, at_most] = self.late(stalled);
         let width = &self.request_width.mean;
-        let is_as_before = is_enough && width.is_enough() && width.mean() <= OF_ONE;
-        let is_late_by_time = is_enough && self.stalls.left > 0;
+        let of_cycles = &self.late_of_cycles;
+        let are_held_back = self.stalls.most() >= Some(BELOW_P99) && self.held() > LIKE_LATE;
+        let is_below = at_most < BELOW_P99;
+        let is_as_before = width.is_enough() && width.mean() <= OF_ONE && (pays || !are_held_back);
+        let is_late_by_time =
+            self.stalls.left > 0 && of_cycles.most().is_some_and(|most| most >= NEAR_P99);
         is_below
             || is_as_before
             || is_late_by_time
-            || self.late_of_cycles.least().is_some_and(|least| least >= above)
+            || of_cycles.least().is_some_and(|least| least >= above)
     }
 }
 
@@ -155,23 +180,37 @@ impl Demand {
     }
 
     /// Whether the extra reads for each read are at most so many by their peak, or so many in the mean of
-    /// whole cycles.
+    /// whole cycles; and by their peak if nobody waited for others.
     pub(super) fn is_affordable(&self, peak: f64, of_cycles: f64) -> bool {
-        self.extra().is_some_and(|extra| extra <= peak)
-            || self.extra_of_cycles.most().is_some_and(|extra| extra <= of_cycles)
+        let of_cycle =
+            self.extra_of_cycles.most().unwrap_or_else(|| self.extra_of_cycles.mean.mean());
+        let by_time = of_cycle * self.reads.held();
+        let is_by_number = self.extra().is_some_and(|extra| extra <= peak)
+            || self.extra_of_cycles.most().is_some_and(|extra| extra <= of_cycles);
+        is_by_number && by_time <= peak
     }
 
     /// Whether so many extra reads for each read, of which the budget saves up `saved`, pay for all
     /// late reads that so many members have with turns.
     fn pays(&self, most: f64, saved: f64, members: usize) -> bool {
         let Some(extra) = self.extra_of_cycles.most() else { return false };
+        let extra = extra * self.reads.held();
         let of_burst = extra * self.reads.cycle / members as f64;
         extra * self.reads.spread() <= most && of_burst <= saved
     }
 
+    /// The shares of time, at most, in which all reads are late, and all writes. Writes would be if reads are:
+    /// those cannot be gone around. Clients that wait for a read send none that would show it.
+    fn all_busy(&self) -> [f64; 2] {
+        let [reads, writes] =
+            [&self.reads, &self.writes].map(|of| of.stalls.most().unwrap_or_default());
+        [reads, writes.max(reads)]
+    }
+
     /// The shares of late reads and writes lately, at most, and what turns may raise them to.
     pub(super) fn late(&self) -> [[f64; 2]; 2] {
-        [self.reads.late(), self.writes.late()]
+        let [reads, writes] = self.all_busy();
+        [self.reads.late(reads), self.writes.late(writes)]
     }
 
     /// Whether turns leave p99 of reads as it is.
@@ -185,8 +224,23 @@ impl Demand {
     /// reads are of one member hardly more of them are late.
     pub(super) fn keeps_reads(&self, most: f64, saved: f64, members: usize) -> bool {
         let hardly_more = self.reads.spread() <= OF_ONE;
-        let above = if hardly_more || self.pays(most, saved, members) { AT_P99 } else { ABOVE_P99 };
-        self.reads.is_safe(above)
+        let pays = self.pays(most, saved, members);
+        let above = if hardly_more || pays { AT_P99 } else { ABOVE_P99 };
+        self.reads.is_safe(above, self.all_busy()[0], pays)
+    }
+
+    /// Whether clients that wait for their requests get as much done with turns; none before it is known.
+    ///
+    /// While all members are busy all of them wait, at most once for each burst of all members. With
+    /// turns those wait that write to the busy member, in the burst of each member.
+    pub(super) fn keeps_clients(&self, members: usize) -> Option<bool> {
+        let stalled = self.reads.stalls.most()?;
+        let sent = clients::sent_in_stall(1.0 / self.reads.held());
+        let writes = self.writes.requests_of_cycle() / self.reads.requests_of_cycle().max(1.0);
+        let hit = (self.writes.request_width.mean.mean() / members as f64).min(1.0);
+        let waits = clients::waiting(sent * writes * hit) * members as f64;
+        let lost = stalled * (waits - clients::waiting(sent));
+        Some(lost <= MOST_LOST)
     }
 
     /// Whether there were enough writes to know what turns would change for them.
@@ -201,7 +255,7 @@ impl Demand {
 
     /// Whether turns leave p99 of writes as it is, by when programs want them.
     pub(super) fn keeps_writes(&self) -> bool {
-        self.writes.is_safe(ABOVE_P99)
+        self.writes.is_safe(ABOVE_P99, self.all_busy()[1], false)
     }
 }
 
@@ -309,6 +363,51 @@ mod tests {
         let share = stalled.writes.stalls.share().unwrap();
         assert!((0.014..0.016).contains(&share), "{share}");
         assert!(!stalled.keeps_writes(), "p99 of writes that are not held back may rise");
+    }
+
+    /// Eight clients with a request each 5 ms, every third one a write to two members. All members are busy for
+    /// the first 300 ms of each 3 s.
+    fn clients(wait_for_each: bool) -> Demand {
+        const PERIOD: u64 = 3_000_000_000;
+        let mut demand = Demand::default();
+        let mut next: Vec<_> = (1..9).map(Nanos::from_millis).collect();
+        let mut sent = 0_u64;
+        let mut cycle = u64::MAX;
+        while sent < 60_000 {
+            let client = (0..8).min_by_key(|&client| next[client]).unwrap();
+            let at = next[client];
+            if at.0 / PERIOD != cycle {
+                cycle = at.0 / PERIOD;
+                (0..4).for_each(|member| demand.burst_begins(at, Member(member)));
+            }
+            let until = Nanos(cycle * PERIOD + PERIOD / 10);
+            let late = (at < until).then_some(until);
+            if sent.is_multiple_of(3) {
+                demand.write(at, late, 2);
+            } else {
+                demand.read(at, 0, late, 1, 2);
+            }
+            let goes_on = if wait_for_each { late.unwrap_or(at) } else { at };
+            next[client] = goes_on + Nanos::from_millis(5);
+            sent += 1;
+        }
+        demand
+    }
+
+    #[test]
+    fn clients_that_wait_lose_time_by_turns() {
+        let demand = clients(true);
+        let [stalled, _] = demand.all_busy();
+        assert!((0.09..0.11).contains(&stalled), "{stalled}");
+        // One of each client in 3 s, of 540.
+        assert!(demand.reads.late.peak < 0.02 && demand.reads.held() > 30.0, "{demand:?}");
+        assert_eq!(demand.keeps_clients(4), Some(false));
+        // Those that do not wait send as much in any case.
+        let demand = clients(false);
+        assert!((0.09..0.11).contains(&demand.all_busy()[0]), "{:?}", demand.all_busy());
+        assert!(demand.reads.held() < 1.1, "{}", demand.reads.held());
+        assert_eq!(demand.keeps_clients(4), Some(true));
+        assert_eq!(Demand::default().keeps_clients(4), None);
     }
 
     #[test]

@@ -56,6 +56,11 @@ impl Stalls {
         self.since = Some(now);
     }
 
+    /// The largest share of the last cycles; none before there were enough.
+    pub(super) fn most(&self) -> Option<f64> {
+        self.cycles.iter().copied().try_fold(0.0, |most, share| share.map(|it| it.max(most)))
+    }
+
     /// The least share of the last cycles.
     pub(super) fn share(&self) -> Option<f64> {
         self.cycles.iter().copied().try_fold(1.0, |least, share| share.map(|it| it.min(least)))

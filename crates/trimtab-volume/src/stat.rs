@@ -91,9 +91,10 @@ pub struct Stat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TurnsStat {
     /// `wanted`, or why not: `off`, `no spare member`, `unknown`, `costly`, `delays reads`, `delays
-    /// writes`, `in vain`, `waits`.
+    /// writes`, `delays clients`, `in vain`, `waits`.
     pub standing: String,
-    /// Extra reads for each read, if all that is late were gone around: the most lately.
+    /// Extra reads for each read, if all that is late were gone around, and nobody waited for others: the
+    /// most lately.
     pub extra_reads: Option<f64>,
     /// Share of late reads lately, at most, and what turns may raise it to.
     pub late_reads: [f64; 2],
@@ -105,6 +106,10 @@ pub struct TurnsStat {
     /// In which all writes were.
     #[serde(default)]
     pub stalled_writes: Option<f64>,
+    /// Share of their time that turns would take from clients of which each waits for every request,
+    /// lately and at most.
+    #[serde(default)]
+    pub lost: Option<f64>,
 }
 
 impl From<TurnsStanding> for TurnsStat {
@@ -116,6 +121,7 @@ impl From<TurnsStanding> for TurnsStat {
             late_writes: turns.late_writes,
             stalled_reads: turns.stalled_reads,
             stalled_writes: turns.stalled_writes,
+            lost: turns.lost,
         }
     }
 }

@@ -5,8 +5,8 @@
 pub struct TurnsStanding {
     /// The decision.
     pub standing: Standing,
-    /// Extra reads for each read, if all that is late were gone around: the most lately. None before
-    /// enough is known.
+    /// Extra reads for each read, if all that is late were gone around, and nobody waited for others: the
+    /// most lately. None before enough is known.
     pub extra_reads: Option<f64>,
     /// Share of late reads lately, at most, and with turns.
     pub late_reads: [f64; 2],
@@ -17,6 +17,9 @@ pub struct TurnsStanding {
     pub stalled_reads: Option<f64>,
     /// In which all writes were.
     pub stalled_writes: Option<f64>,
+    /// Share of their time that turns would take from clients of which each waits for every request,
+    /// lately and at most. None before it is known.
+    pub lost: Option<f64>,
 }
 
 /// Whether a policy makes members take turns.
@@ -34,7 +37,7 @@ pub enum Standing {
     DelaysReads,
     /// p99 of writes would rise.
     DelaysWrites,
-    /// Clients that wait for each of their requests would get less done.
+    /// Clients that wait for their requests would get less done.
     DelaysClients,
     /// They were made, and members were busy at the same time again: they are tried again later.
     InVain,

@@ -163,7 +163,7 @@ impl Trimtab {
         } else if !self.demand.keeps_writes() {
             if self.demand.knows_writes() { Standing::DelaysWrites } else { Standing::Unknown }
         } else {
-            match self.demand.keeps_clients(self.watches.len()) {
+            match self.demand.keeps_clients() {
                 None => Standing::Unknown,
                 Some(true) => Standing::Wanted,
                 Some(false) => Standing::DelaysClients,
@@ -327,10 +327,10 @@ impl ReadPolicy for Trimtab {
                 // Before the first burst drives differ from what they are like later.
                 Some(Burst::FirstOfAll) => {
                     self.demand = Demand::default();
-                    self.demand.burst_begins(now, ended.member);
+                    self.demand.burst_begins(now, ended.member, self.watches.len());
                 }
                 Some(Burst::Another) => {
-                    self.demand.burst_begins(now, ended.member);
+                    self.demand.burst_begins(now, ended.member, self.watches.len());
                     if self.standing() == Standing::Wanted {
                         self.turns.take_turns();
                     }
@@ -358,11 +358,12 @@ impl ReadPolicy for Trimtab {
         let [stalled_reads, stalled_writes] = self.demand.stalled();
         Some(TurnsStanding {
             standing,
-            extra_reads: self.demand.extra(),
+            extra_reads: self.demand.extra_with_turns(),
             late_reads,
             late_writes,
             stalled_reads,
             stalled_writes,
+            lost: self.demand.lost(),
         })
     }
 }

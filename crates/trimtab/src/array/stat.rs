@@ -121,7 +121,7 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
 
 /// Whether the policy makes members take turns, and by which figures it decides.
 fn turns(turns: &TurnsStat) -> String {
-    let TurnsStat { standing, extra_reads, late_reads, late_writes, .. } = turns;
+    let TurnsStat { standing, extra_reads, late_reads, late_writes, lost, .. } = turns;
     let would = |what: &str, [now, with]: [f64; 2]| {
         let more = if with > now {
             format!(", which may become {}", percent(with))

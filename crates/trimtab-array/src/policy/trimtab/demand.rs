@@ -105,11 +105,11 @@ impl Kind {
         [self.late.peak, (self.late.peak.max(stalled) * self.spread()).min(1.0)]
     }
 
-    /// How many times as many requests would be sent in stalls if nobody waited.
+    /// How many times as many requests would be sent in stalls if nobody waited. 1 if that hardly differs.
     fn held(&self) -> f64 {
         let late = self.late_of_cycles.most().unwrap_or_else(|| self.late_of_cycles.mean.mean());
-        let stalled = self.stalls.most().unwrap_or_default();
-        (stalled / late.max(f64::EPSILON)).max(1.0)
+        let held = self.stalls.most().unwrap_or_default() / late.max(f64::EPSILON);
+        if held > LIKE_LATE { held } else { 1.0 }
     }
 
     /// Whether turns leave p99 as it is, if it shows late requests from this share on. `pays`: all that are
@@ -121,7 +121,7 @@ impl Kind {
         let [_, at_most] = self.late(stalled);
         let width = &self.request_width.mean;
         let of_cycles = &self.late_of_cycles;
-        let are_held_back = self.stalls.most() >= Some(BELOW_P99) && self.held() > LIKE_LATE;
+        let are_held_back = self.stalls.most() >= Some(BELOW_P99) && self.held() > 1.0;
         let is_below = at_most < BELOW_P99;
         let is_as_before = width.is_enough() && width.mean() <= OF_ONE && (pays || !are_held_back);
         let is_late_by_time =
@@ -142,6 +142,8 @@ pub(super) struct Demand {
     reads: Kind,
     writes: Kind,
     cycle: Cycle,
+    /// The share of their time that turns would take from clients, lately and at most.
+    lost: f64,
 }
 
 impl Demand {
@@ -166,11 +168,14 @@ impl Demand {
     }
 
     /// A member's burst begins.
-    pub(super) fn burst_begins(&mut self, now: Nanos, member: Member) {
+    pub(super) fn burst_begins(&mut self, now: Nanos, member: Member, members: usize) {
         if self.cycle.burst_begins(member) {
             self.reads.end_cycle(now);
             self.writes.end_cycle(now);
             self.extra_of_cycles.note();
+            // One quiet cycle says nothing: turns stay once they are made.
+            let lost = self.lost_now(members).unwrap_or_default();
+            self.lost = (self.lost * FORGET).max(lost);
         }
     }
 
@@ -179,15 +184,23 @@ impl Demand {
         self.extra.is_enough().then_some(self.extra.peak)
     }
 
+    /// The same with turns, where clients wait for each other no longer.
+    pub(super) fn extra_with_turns(&self) -> Option<f64> {
+        self.extra().map(|extra| extra.max(self.extra_by_time()))
+    }
+
+    /// The extra reads for each read if nobody waited for others.
+    fn extra_by_time(&self) -> f64 {
+        let of_cycles = &self.extra_of_cycles;
+        of_cycles.most().unwrap_or_else(|| of_cycles.mean.mean()) * self.reads.held()
+    }
+
     /// Whether the extra reads for each read are at most so many by their peak, or so many in the mean of
     /// whole cycles; and by their peak if nobody waited for others.
     pub(super) fn is_affordable(&self, peak: f64, of_cycles: f64) -> bool {
-        let of_cycle =
-            self.extra_of_cycles.most().unwrap_or_else(|| self.extra_of_cycles.mean.mean());
-        let by_time = of_cycle * self.reads.held();
         let is_by_number = self.extra().is_some_and(|extra| extra <= peak)
             || self.extra_of_cycles.most().is_some_and(|extra| extra <= of_cycles);
-        is_by_number && by_time <= peak
+        is_by_number && self.extra_by_time() <= peak
     }
 
     /// Whether so many extra reads for each read, of which the budget saves up `saved`, pay for all
@@ -229,18 +242,29 @@ impl Demand {
         self.reads.is_safe(above, self.all_busy()[0], pays)
     }
 
-    /// Whether clients that wait for their requests get as much done with turns; none before it is known.
+    /// The share of their time that turns take from clients of which each waits for every request, reads and
+    /// writes drawn at random: below 0 if they gain. None before it is known.
     ///
-    /// While all members are busy all of them wait, at most once for each burst of all members. With
+    /// While all members are busy all clients wait, at most once for each burst of all members. With
     /// turns those wait that write to the busy member, in the burst of each member.
-    pub(super) fn keeps_clients(&self, members: usize) -> Option<bool> {
+    fn lost_now(&self, members: usize) -> Option<f64> {
         let stalled = self.reads.stalls.most()?;
         let sent = clients::sent_in_stall(1.0 / self.reads.held());
-        let writes = self.writes.requests_of_cycle() / self.reads.requests_of_cycle().max(1.0);
+        let [reads, writes] = [&self.reads, &self.writes].map(Kind::requests_of_cycle);
+        let share = writes / (reads + writes).max(1.0);
         let hit = (self.writes.request_width.mean.mean() / members as f64).min(1.0);
-        let waits = clients::waiting(sent * writes * hit) * members as f64;
-        let lost = stalled * (waits - clients::waiting(sent));
-        Some(lost <= MOST_LOST)
+        let waits = clients::waiting(sent * share * hit) * members as f64;
+        Some(stalled * (waits - clients::waiting(sent)))
+    }
+
+    /// The share of their time that turns would take from clients that wait; none before it is known.
+    pub(super) fn lost(&self) -> Option<f64> {
+        self.reads.stalls.most().map(|_| self.lost)
+    }
+
+    /// Whether clients that wait for their requests get as much done with turns; none before it is known.
+    pub(super) fn keeps_clients(&self) -> Option<bool> {
+        self.lost().map(|lost| lost <= MOST_LOST)
     }
 
     /// Whether there were enough writes to know what turns would change for them.
@@ -278,7 +302,9 @@ mod tests {
         let mut demand = Demand::default();
         for number in 0..10_000 {
             if number % 1_000 == 0 {
-                (0..4).for_each(|member| demand.burst_begins(Nanos(number as u64), Member(member)));
+                (0..4).for_each(|member| {
+                    demand.burst_begins(Nanos(number as u64), Member(member), 4)
+                });
             }
             let begun = Nanos(number as u64 + 1);
             demand.read(begun, 0, alone(number % 1_000 < late_reads, begun), 2, 3);
@@ -332,7 +358,7 @@ mod tests {
         let usual = Nanos::from_millis(1);
         for cycle in 0..10_u64 {
             let begin = Nanos::from_secs(10 * cycle);
-            (0..4).for_each(|member| demand.burst_begins(begin, Member(member)));
+            (0..4).for_each(|member| demand.burst_begins(begin, Member(member), 4));
             let late_until = begin + busy.since(usual);
             for writer in 0..8 {
                 let mut at = begin + Nanos(writer + 1);
@@ -347,7 +373,7 @@ mod tests {
                 }
             }
         }
-        (0..4).for_each(|member| demand.burst_begins(Nanos::from_secs(100), Member(member)));
+        (0..4).for_each(|member| demand.burst_begins(Nanos::from_secs(100), Member(member), 4));
         demand
     }
 
@@ -365,30 +391,31 @@ mod tests {
         assert!(!stalled.keeps_writes(), "p99 of writes that are not held back may rise");
     }
 
-    /// Eight clients with a request each 5 ms, every third one a write to two members. All members are busy for
-    /// the first 300 ms of each 3 s.
-    fn clients(wait_for_each: bool) -> Demand {
+    /// Eight clients with a request each 5 ms, of which one in `of` is a write to two members. All members are
+    /// busy for the first tenth of each 3 s, as long as `is_busy` says.
+    fn clients(wait_for_each: bool, of: u64, is_busy: impl Fn(u64) -> bool) -> Demand {
         const PERIOD: u64 = 3_000_000_000;
         let mut demand = Demand::default();
+        // Never two at the same time.
         let mut next: Vec<_> = (1..9).map(Nanos::from_millis).collect();
         let mut sent = 0_u64;
         let mut cycle = u64::MAX;
-        while sent < 60_000 {
+        while sent < 120_000 {
             let client = (0..8).min_by_key(|&client| next[client]).unwrap();
             let at = next[client];
             if at.0 / PERIOD != cycle {
                 cycle = at.0 / PERIOD;
-                (0..4).for_each(|member| demand.burst_begins(at, Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(at, Member(member), 4));
             }
             let until = Nanos(cycle * PERIOD + PERIOD / 10);
-            let late = (at < until).then_some(until);
-            if sent.is_multiple_of(3) {
+            let late = (at < until && is_busy(cycle)).then_some(until);
+            if sent.is_multiple_of(of) {
                 demand.write(at, late, 2);
             } else {
                 demand.read(at, 0, late, 1, 2);
             }
             let goes_on = if wait_for_each { late.unwrap_or(at) } else { at };
-            next[client] = goes_on + Nanos::from_millis(5);
+            next[client] = goes_on + Nanos(5_000_000 + client as u64);
             sent += 1;
         }
         demand
@@ -396,18 +423,54 @@ mod tests {
 
     #[test]
     fn clients_that_wait_lose_time_by_turns() {
-        let demand = clients(true);
-        let [stalled, _] = demand.all_busy();
-        assert!((0.09..0.11).contains(&stalled), "{stalled}");
-        // One of each client in 3 s, of 540.
-        assert!(demand.reads.late.peak < 0.02 && demand.reads.held() > 30.0, "{demand:?}");
-        assert_eq!(demand.keeps_clients(4), Some(false));
-        // Those that do not wait send as much in any case.
-        let demand = clients(false);
+        let lost = |of| {
+            let demand = clients(true, of, |_| true);
+            let [stalled, _] = demand.all_busy();
+            assert!((0.09..0.11).contains(&stalled), "{stalled}");
+            // One of each client in 3 s, of 540.
+            assert!(demand.reads.late.peak < 0.02 && demand.reads.held() > 30.0, "{demand:?}");
+            demand.lost().unwrap()
+        };
+        // A burst of 300 ms is one of 60 requests; 1 / of of them are writes, each to a member in two. Of four
+        // bursts so much is waited for, and of the one before all but one request's time.
+        for of in [3_u32, 60] {
+            let hits = 60.0 / f64::from(of) / 2.0;
+            let expected = 0.1 * (4.0 * clients::waiting(hits) - clients::waiting(60.0));
+            let lost = lost(u64::from(of));
+            assert!((lost - expected).abs() < 0.03, "{of} {lost} {expected}");
+        }
+        assert!(lost(3) > MOST_LOST && lost(60) < MOST_LOST);
+        assert_eq!(Demand::default().keeps_clients(), None);
+    }
+
+    #[test]
+    fn clients_that_do_not_wait_lose_nothing_by_turns() {
+        let demand = clients(false, 3, |_| true);
         assert!((0.09..0.11).contains(&demand.all_busy()[0]), "{:?}", demand.all_busy());
-        assert!(demand.reads.held() < 1.1, "{}", demand.reads.held());
-        assert_eq!(demand.keeps_clients(4), Some(true));
-        assert_eq!(Demand::default().keeps_clients(4), None);
+        assert_eq!(demand.reads.held(), 1.0);
+        assert_eq!((demand.lost(), demand.keeps_clients()), (Some(0.0), Some(true)));
+    }
+
+    #[test]
+    fn a_quiet_cycle_makes_no_turns() {
+        // There are 24 cycles or more.
+        let demand = clients(true, 3, |cycle| cycle < 20);
+        assert_eq!(demand.all_busy(), [0.0, 0.0]);
+        assert_eq!(demand.keeps_clients(), Some(false), "{:?}", demand.lost());
+        let demand = clients(true, 3, |cycle| cycle < 3);
+        assert_eq!(demand.keeps_clients(), Some(true), "{:?}", demand.lost());
+    }
+
+    #[test]
+    fn what_is_held_back_has_to_be_paid_for() {
+        let affordable = |wait: bool, peak| clients(wait, 10, |_| true).is_affordable(peak, 1.0);
+        // One read in 540 is late and takes two more; by time it is one in ten.
+        assert!(!affordable(true, 0.16) && affordable(true, 0.25));
+        assert!(!affordable(false, 0.16) && affordable(false, 0.25));
+        let demand = clients(true, 10, |_| true);
+        assert!(demand.extra() < Some(0.05), "{:?}", demand.extra());
+        assert!(demand.extra_with_turns() > Some(0.16), "{:?}", demand.extra_with_turns());
+        assert!(!demand.pays(0.1, 6_000.0, 4) && demand.pays(0.25, 6_000.0, 4));
     }
 
     #[test]
@@ -417,7 +480,7 @@ mod tests {
         for number in 0..50_000_u64 {
             let begun = Nanos::from_millis(number);
             if number % 5_000 == 0 {
-                (0..4).for_each(|member| demand.burst_begins(begun, Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(begun, Member(member), 4));
             }
             // In the order in which they end.
             match number % 200 {
@@ -461,13 +524,13 @@ mod tests {
         for number in 0..cycles * 100_000 {
             let place = number % 100_000;
             if place == 0 || is_split && place == 2_000 {
-                (0..4).for_each(|member| demand.burst_begins(Nanos(number), Member(member)));
+                (0..4).for_each(|member| demand.burst_begins(Nanos(number), Member(member), 4));
             }
             let begun = Nanos(number + 1);
             demand.read(begun, 0, alone(place < late, begun), 1 + u32::from(number % 10 == 0), 3);
             demand.write(begun, alone(place < 5_000, begun), 2);
         }
-        demand.burst_begins(Nanos(cycles * 100_000), Member(0));
+        demand.burst_begins(Nanos(cycles * 100_000), Member(0), 4);
         demand
     }
 

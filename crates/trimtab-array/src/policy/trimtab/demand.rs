@@ -33,6 +33,8 @@ const OF_ONE: f64 = 1.02;
 const LIKE_LATE: f64 = 1.25;
 /// The share of their time that turns may take from clients that wait for their requests.
 const MOST_LOST: f64 = 0.02;
+/// What that was is forgotten by this factor with each cycle.
+const LOST_KEPT: f64 = 0.5;
 /// Of a request that was late: one that had begun after this would not have been.
 pub(super) type Late = Option<Nanos>;
 
@@ -173,9 +175,10 @@ impl Demand {
             self.reads.end_cycle(now);
             self.writes.end_cycle(now);
             self.extra_of_cycles.note();
-            // One quiet cycle says nothing: turns stay once they are made.
-            let lost = self.lost_now(members).unwrap_or_default();
-            self.lost = (self.lost * FORGET).max(lost);
+            // One quiet cycle says little, and turns stay once they are made. Few requests say nothing.
+            let is_known = self.reads.late.is_enough();
+            let lost = self.lost_now(members).filter(|_| is_known).unwrap_or_default();
+            self.lost = (self.lost * LOST_KEPT).max(lost);
         }
     }
 
@@ -246,7 +249,8 @@ impl Demand {
     /// writes drawn at random: below 0 if they gain. None before it is known.
     ///
     /// While all members are busy all clients wait, at most once for each burst of all members. With
-    /// turns those wait that write to the busy member, in the burst of each member.
+    /// turns those wait that write to the busy member, in the burst of each member. Those that send later what
+    /// was held back have a rate of their own, and lose nothing.
     fn lost_now(&self, members: usize) -> Option<f64> {
         let stalled = self.reads.stalls.most()?;
         let sent = clients::sent_in_stall(1.0 / self.reads.held());
@@ -254,7 +258,8 @@ impl Demand {
         let share = writes / (reads + writes).max(1.0);
         let hit = (self.writes.request_width.mean.mean() / members as f64).min(1.0);
         let waits = clients::waiting(sent * share * hit) * members as f64;
-        Some(stalled * (waits - clients::waiting(sent)))
+        let wait = 1.0 - self.reads.stalls.caught_up();
+        Some(wait * stalled * (waits - clients::waiting(sent)))
     }
 
     /// The share of their time that turns would take from clients that wait; none before it is known.
@@ -453,8 +458,8 @@ mod tests {
 
     #[test]
     fn a_quiet_cycle_makes_no_turns() {
-        // There are 24 cycles or more.
-        let demand = clients(true, 3, |cycle| cycle < 20);
+        // There are 27 of them.
+        let demand = clients(true, 3, |cycle| cycle < 24);
         assert_eq!(demand.all_busy(), [0.0, 0.0]);
         assert_eq!(demand.keeps_clients(), Some(false), "{:?}", demand.lost());
         let demand = clients(true, 3, |cycle| cycle < 3);

@@ -8,6 +8,8 @@ use super::ABOVE_P99;
 const STALLED: usize = 2;
 /// ... and this is remembered for so many: with turns there are no stalls any more.
 const REMEMBERED_STALLS: u32 = 32;
+/// What came after stalls is forgotten by this factor with each cycle.
+const KEPT: f64 = 0.75;
 
 /// The time in which all requests of a kind are late: from when the first of those began that were late, or
 /// the last one that was not, until none is late any more.
@@ -27,18 +29,51 @@ pub(super) struct Stalls {
     cycles: [Option<f64>; STALLED],
     /// Cycles until what they were is forgotten.
     pub(super) left: u32,
+    /// The latest stall.
+    from: Nanos,
+    to: Nanos,
+    /// Requests of this cycle, those among them that began after a stall, within as long a time as it took,
+    /// and that time, ns.
+    requests: f64,
+    after: f64,
+    after_time: f64,
+    /// Those of recent cycles, and as many as usually begin in that time.
+    recent: f64,
+    usual: f64,
 }
 
 impl Stalls {
     /// A request has ended that began then and was not late.
     pub(super) fn on_time(&mut self, begun: Nanos) {
+        self.began(begun);
         self.known = self.known.max(begun);
+    }
+
+    fn began(&mut self, at: Nanos) {
+        self.requests += 1.0;
+        if at > self.to && at.since(self.to) <= self.to.since(self.from) {
+            self.after += 1.0;
+        }
     }
 
     /// A late one has ended. One that had begun after `until` would not have been late.
     pub(super) fn late(&mut self, begun: Nanos, until: Nanos) {
-        self.stalled += until.since(begun.max(self.known)).0 as f64;
+        self.began(begun);
+        let from = begun.max(self.known);
+        self.stalled += until.since(from).0 as f64;
         self.known = self.known.max(until);
+        if until > from {
+            if from > self.to {
+                self.end_after(from);
+                self.from = from;
+            }
+            self.to = until;
+        }
+    }
+
+    /// The time after a stall has ended, at the latest now.
+    fn end_after(&mut self, now: Nanos) {
+        self.after_time += now.since(self.to).min(self.to.since(self.from)).0 as f64;
     }
 
     pub(super) fn end_cycle(&mut self, now: Nanos) {
@@ -47,6 +82,11 @@ impl Stalls {
             let share = self.stalled / (now.since(since).0 as f64).max(1.0);
             self.cycles.rotate_right(1);
             self.cycles[0] = Some(share.min(1.0));
+            let time = (now.since(since).0 as f64 - self.stalled).max(1.0);
+            let usual = self.requests / time;
+            self.end_after(now);
+            self.recent = self.recent * KEPT + self.after;
+            self.usual = self.usual * KEPT + usual * self.after_time;
             self.left = self.left.saturating_sub(1);
             if self.share() >= Some(ABOVE_P99) {
                 self.left = REMEMBERED_STALLS;
@@ -54,6 +94,15 @@ impl Stalls {
         }
         self.stalled = 0.0;
         self.since = Some(now);
+        // A stall is of one cycle.
+        self.from = self.to;
+        (self.requests, self.after, self.after_time) = (0.0, 0.0, 0.0);
+    }
+
+    /// The share of the requests held back in stalls that are sent after them, beside the usual ones: senders
+    /// have a rate of their own then, and lose nothing.
+    pub(super) fn caught_up(&self) -> f64 {
+        if self.usual > 0.0 { (self.recent / self.usual - 1.0).clamp(0.0, 1.0) } else { 0.0 }
     }
 
     /// The largest share of the last cycles; none before there were enough.
@@ -101,5 +150,26 @@ mod tests {
         stalls.on_time(Nanos(160));
         stalls.late(Nanos(155), Nanos(170));
         assert_eq!(stalls.stalled, 30.0, "one that began at 160 was not late");
+    }
+
+    /// Ten cycles of 1,000, each with a stall of 100, after which so many of the 20 requests come that it
+    /// held back, beside one each 5.
+    fn caught_up(held_back: u64) -> f64 {
+        let mut stalls = Stalls::default();
+        for cycle in 0..10 {
+            let begin = Nanos(cycle * 1_000 + 1);
+            stalls.end_cycle(begin);
+            stalls.late(begin, begin + Nanos(100));
+            let end = begin + Nanos(100);
+            (0..held_back).for_each(|number| stalls.on_time(end + Nanos(1 + number)));
+            (1..180).for_each(|number| stalls.on_time(end + Nanos(5 * number)));
+        }
+        stalls.caught_up()
+    }
+
+    #[test]
+    fn what_is_sent_after_a_stall_is_caught_up_with() {
+        let [none, half, all] = [0, 10, 20].map(caught_up);
+        assert!(none < 0.01 && (0.4..0.5).contains(&half) && all > 0.75, "{none} {half} {all}");
     }
 }

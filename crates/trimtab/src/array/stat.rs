@@ -145,7 +145,10 @@ fn turns(turns: &TurnsStat) -> String {
         "delays reads" => would("reads", *late_reads),
         "delays writes" => would("writes", *late_writes),
         "delays clients" => {
-            "not made: programs that wait for their writes would get less done".to_owned()
+            let lost = percent(lost.unwrap_or_default());
+            format!(
+                "not made: programs that wait for their requests would lose {lost} of their time"
+            )
         }
         other => format!("not made: {other}"),
     }

@@ -145,7 +145,7 @@ pub(super) struct Demand {
     writes: Kind,
     cycle: Cycle,
     /// The share of their time that turns would take from clients, lately and at most.
-    lost: f64,
+    lost: Option<f64>,
 }
 
 impl Demand {
@@ -176,9 +176,12 @@ impl Demand {
             self.writes.end_cycle(now);
             self.extra_of_cycles.note();
             // One quiet cycle says little, and turns stay once they are made. Few requests say nothing.
-            let is_known = self.reads.late.is_enough();
-            let lost = self.lost_now(members).filter(|_| is_known).unwrap_or_default();
-            self.lost = (self.lost * LOST_KEPT).max(lost);
+            if self.reads.late.is_enough()
+                && let Some(lost) = self.lost_now(members)
+            {
+                let kept = self.lost.unwrap_or_default() * LOST_KEPT;
+                self.lost = Some(kept.max(lost));
+            }
         }
     }
 
@@ -263,8 +266,8 @@ impl Demand {
     }
 
     /// The share of their time that turns would take from clients that wait; none before it is known.
-    pub(super) fn lost(&self) -> Option<f64> {
-        self.reads.stalls.most().map(|_| self.lost)
+    pub(super) const fn lost(&self) -> Option<f64> {
+        self.lost
     }
 
     /// Whether clients that wait for their requests get as much done with turns; none before it is known.

@@ -17,12 +17,14 @@
 
 use trimtab_io::{Nanos, RequestId};
 
+use crate::drain::{Ahead, DEPTHS, Drains, depth};
 use crate::median::RunningMedian;
 
 /// What is known of one replica.
 #[derive(Clone, Debug)]
 pub(crate) struct Calibration {
     depths: [Depth; DEPTHS],
+    drains: Drains,
     /// Reads in flight when another is sent, in the mean.
     in_flight: f64,
     /// A read that is hedged takes no longer, ns.
@@ -55,14 +57,12 @@ struct Pending {
     read: RequestId,
     /// The forecast, ns.
     expected: Option<f64>,
-    /// When it was sent, and the depth.
-    sent: Option<(Nanos, usize)>,
+    /// When it was sent, and behind what.
+    sent: Option<(Nanos, Ahead)>,
     /// Its primary replica is another one.
     moved: bool,
 }
 
-/// Powers of two of the queue's length.
-const DEPTHS: usize = 16;
 /// Reads that are followed at once. One that is still in flight when its place is needed has
 /// taken [`UNFINISHED`] times its time so far.
 const FOLLOWED: usize = 1024;
@@ -94,6 +94,7 @@ impl Calibration {
     pub(crate) fn new() -> Self {
         Self {
             depths: Default::default(),
+            drains: Drains::default(),
             in_flight: 0.0,
             hedged: 0.0,
             pending: vec![None; FOLLOWED].into(),
@@ -124,6 +125,11 @@ impl Calibration {
             }
         }
         factor
+    }
+
+    /// How long a read waits at least that is sent behind these requests, ns.
+    pub(crate) fn drain(&self, ahead: &Ahead) -> f64 {
+        self.drains.wait(ahead)
     }
 
     /// What another request costs the reads beside it, ns: for each read that is in flight now or
@@ -160,14 +166,14 @@ impl Calibration {
         *self.place(now, read) = Some(Pending { read, expected, sent: None, moved: false });
     }
 
-    /// The read is sent, with so many others in flight.
-    pub(crate) fn sent(&mut self, now: Nanos, read: RequestId, in_flight: u32) {
+    /// The read is sent behind others.
+    pub(crate) fn sent(&mut self, now: Nanos, read: RequestId, ahead: Ahead) {
         /// The weight of a read in the mean.
         const WEIGHT: f64 = 0.01;
-        self.in_flight += WEIGHT * (f64::from(in_flight) - self.in_flight);
+        self.in_flight += WEIGHT * (f64::from(ahead.reads) - self.in_flight);
         let place = self.place(now, read);
         let (expected, moved) = place.map_or((None, false), |it| (it.expected, it.moved));
-        *place = Some(Pending { read, expected, sent: Some((now, depth(in_flight))), moved });
+        *place = Some(Pending { read, expected, sent: Some((now, ahead)), moved });
     }
 
     /// Whether a read of another replica may be moved here. A replica may have a small part of the
@@ -251,8 +257,9 @@ impl Calibration {
     }
 
     fn record(&mut self, pending: &Pending, latency: Nanos) {
-        let Some((_, depth)) = pending.sent else { return };
-        let depth = &mut self.depths[depth];
+        let Some((_, ahead)) = pending.sent else { return };
+        self.drains.record(&ahead, latency);
+        let depth = &mut self.depths[depth(ahead.reads)];
         if depth.reads == 0 {
             depth.median = RunningMedian::new(MEDIAN_STEP, latency);
         }
@@ -267,10 +274,6 @@ impl Calibration {
     }
 }
 
-fn depth(in_flight: u32) -> usize {
-    (in_flight.saturating_add(1).ilog2() as usize).min(DEPTHS - 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +285,7 @@ mod tests {
         for i in 0..reads {
             let (read, now) = (RequestId(i), Nanos::from_millis(i));
             calibration.forecast(now, read, EXPECTED);
-            calibration.sent(now, read, in_flight);
+            calibration.sent(now, read, Ahead { reads: in_flight, ..Ahead::default() });
             calibration.completed(read, took, Nanos::ZERO);
         }
     }
@@ -327,7 +330,7 @@ mod tests {
         for i in 0..4 * FOLLOWED as u64 {
             let (read, now) = (RequestId(i), Nanos::from_micros(i));
             calibration.forecast(now, read, EXPECTED);
-            calibration.sent(now, read, 0);
+            calibration.sent(now, read, Ahead::default());
         }
         assert!(DOUBT * calibration.factor(0) > 0.9 * LONGEST, "{}", calibration.factor(0));
         (0..5_000).for_each(|i| calibration.failed(RequestId(i)));
@@ -342,7 +345,7 @@ mod tests {
         while calibration.admits() && read - first < FOLLOWED as u64 {
             calibration.forecast(now, RequestId(read), EXPECTED);
             calibration.moved_here(now, RequestId(read));
-            calibration.sent(now, RequestId(read), 0);
+            calibration.sent(now, RequestId(read), Ahead::default());
             read += 1;
         }
         (first..read).for_each(|id| calibration.completed(RequestId(id), took, Nanos::ZERO));
@@ -365,7 +368,7 @@ mod tests {
         for i in 0..10 {
             let (read, now) = (RequestId(i), Nanos::from_secs(1 + i));
             calibration.moved_here(now, read);
-            calibration.sent(now, read, 0);
+            calibration.sent(now, read, Ahead::default());
             calibration.failed(read);
         }
         let least = LEAST_WINDOW as u64;
@@ -382,8 +385,8 @@ mod tests {
         }
         assert_eq!(calibration.moved, 3);
         calibration.failed(RequestId(0));
-        calibration.sent(Nanos::ZERO, RequestId(1 + FOLLOWED as u64), 0);
-        calibration.sent(Nanos::ZERO, RequestId(2), 0);
+        calibration.sent(Nanos::ZERO, RequestId(1 + FOLLOWED as u64), Ahead::default());
+        calibration.sent(Nanos::ZERO, RequestId(2), Ahead::default());
         calibration.completed(RequestId(2), EXPECTED, Nanos::ZERO);
         assert_eq!(calibration.moved, 0);
     }

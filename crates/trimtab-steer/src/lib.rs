@@ -94,6 +94,7 @@ mod control;
 mod control_figures;
 mod costs;
 mod delay;
+mod drain;
 pub mod driver;
 mod externality;
 mod hedge_gain;

@@ -62,7 +62,7 @@ impl QueueState {
     }
 
     /// Requests in flight, writes as well: a drive serves them from one queue.
-    fn in_flight(&self) -> u32 {
+    pub(crate) fn in_flight(&self) -> u32 {
         self.reads + self.others
     }
 
@@ -72,7 +72,7 @@ impl QueueState {
         self.pace
     }
 
-    /// What is in flight takes at least so long, ns.
+    /// In which time the drive completes as many requests as are in flight, ns.
     pub(crate) fn drain(&self) -> f64 {
         f64::from(self.in_flight()) * self.pace
     }

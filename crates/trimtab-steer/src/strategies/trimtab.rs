@@ -73,8 +73,8 @@ pub struct TrimtabSettings {
 ///
 /// What is in flight on the replicas, writes as well, is known and needs no forecast. So with a
 /// control group a read goes only to a replica with fewer requests in flight than its primary, or
-/// with few, and is expected to wait for what is there (`QueueState`). Where all drives are
-/// overloaded, and nothing can be won, reads stay.
+/// with few (`QueueState`), and is expected to wait for what is there as others did (`Drains`).
+/// Where all drives are overloaded, and nothing can be won, reads stay.
 pub struct Trimtab {
     name: &'static str,
     predictors: PredictorSet,
@@ -287,8 +287,8 @@ impl Trimtab {
                 1.0
             };
             wait = wait.map(|wait| Nanos((wait.0 as f64 * factor) as u64));
-            if self.control.is_some() {
-                let drain = Nanos(self.queues[replica.index()].drain() as u64);
+            if let Some(calibration) = self.calibrations.get(replica.index()) {
+                let drain = Nanos(calibration.drain(&self.ahead(replica)) as u64);
                 wait = wait.map(|wait| wait.max(drain));
             }
             if replica == primary {
@@ -525,8 +525,9 @@ impl Strategy for Trimtab {
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         let is_read = request.op == Op::Read;
+        let ahead = self.ahead(replica);
         if let Some(calibration) = self.calibrations.get_mut(replica.index()).filter(|_| is_read) {
-            calibration.sent(now, request.id, self.out[replica.index()]);
+            calibration.sent(now, request.id, ahead);
         }
         self.out[replica.index()] += u32::from(is_read);
         if self.control.is_some() {

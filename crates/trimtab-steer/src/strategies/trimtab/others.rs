@@ -5,6 +5,7 @@ use trimtab_io::Nanos;
 
 use super::{PROBE, Trimtab};
 use crate::calibration::Calibration;
+use crate::drain::Ahead;
 use crate::replica::Replica;
 use crate::turn::Turn;
 
@@ -31,6 +32,13 @@ impl Trimtab {
             self.probed.add(replica);
             self.hedging.probed(self.weight(turn.request().length));
         }
+    }
+
+    /// What is in flight on this replica.
+    pub(super) fn ahead(&self, replica: Replica) -> Ahead {
+        let queue = &self.queues[replica.index()];
+        let (reads, requests) = (self.out[replica.index()], queue.in_flight());
+        Ahead { reads, requests, drain: queue.drain() }
     }
 
     /// What another request for this read to this replica costs the other requests there, ns.

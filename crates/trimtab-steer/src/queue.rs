@@ -25,6 +25,9 @@ const FEW: f64 = 8.0;
 const SHORTER: f64 = 0.8;
 /// Drives whose paces are within this factor count as alike.
 const ALIKE: f64 = 1.5;
+/// A drive that completes nothing for so many times its pace is stuck: of drives that complete requests
+/// at random one pause in fifty is as long.
+const STUCK: f64 = 4.0;
 /// Reads in succession that fail before a replica counts as failed.
 const FAILURES: u32 = 3;
 
@@ -38,6 +41,8 @@ pub(crate) struct QueueState {
     service: f64,
     queue: f64,
     last_completion: Nanos,
+    /// The last completion, or when the drive got a request after it had none.
+    waits_since: Nanos,
     known: bool,
     /// From one completion to the next while requests are in flight, ns.
     pace: f64,
@@ -47,7 +52,10 @@ pub(crate) struct QueueState {
 
 impl QueueState {
     /// A request is sent.
-    pub(crate) fn sent(&mut self, op: Op) {
+    pub(crate) fn sent(&mut self, now: Nanos, op: Op) {
+        if self.in_flight() == 0 {
+            self.waits_since = now;
+        }
         if op == Op::Read {
             self.reads += 1;
         } else {
@@ -75,6 +83,11 @@ impl QueueState {
     /// In which time the drive completes as many requests as are in flight, ns.
     pub(crate) fn drain(&self) -> f64 {
         f64::from(self.in_flight()) * self.pace
+    }
+
+    /// Whether the drive completes nothing although it has requests.
+    pub(crate) fn is_stuck(&self, now: Nanos) -> bool {
+        self.in_flight() > 0 && now.since(self.waits_since).0 as f64 > STUCK * self.pace
     }
 
     /// Whether a read with another primary may come here. Where requests wait for each other their
@@ -119,6 +132,7 @@ impl QueueState {
         }
         let began = ended.sent.max(self.last_completion);
         self.last_completion = now;
+        self.waits_since = now;
         let took = now.since(began).0 as f64;
         let pace = if self.pace == 0.0 { took } else { took.min(LONGEST * self.pace) };
         let kept = if self.pace == 0.0 { 0.0 } else { PACE_KEPT };
@@ -195,9 +209,9 @@ mod tests {
             outcome: Some(Outcome::Done),
         };
         // Four at a time, each 100 µs: one completes every 25 µs.
-        (0..4).for_each(|_| drive.sent(Op::Read));
+        (0..4).for_each(|_| drive.sent(Nanos::ZERO, Op::Read));
         for i in 4..10_000_u64 {
-            drive.sent(Op::Read);
+            drive.sent(us(25 * i), Op::Read);
             drive.completed(us(25 * i), &ended(us(25 * (i - 4))));
         }
         assert!((24_900.0..25_100.0).contains(&drive.pace()), "{}", drive.pace());
@@ -208,10 +222,30 @@ mod tests {
     }
 
     #[test]
+    fn a_drive_that_completes_nothing_is_stuck() {
+        let us = Nanos::from_micros;
+        let mut drive = QueueState { pace: 10_000.0, ..QueueState::default() };
+        assert!(!drive.is_stuck(us(1000)), "it has nothing to do");
+        drive.sent(us(1000), Op::Write);
+        drive.sent(us(1030), Op::Read);
+        assert!(!drive.is_stuck(us(1040)) && drive.is_stuck(us(1041)));
+        let ended = Ended {
+            request: RequestId(0),
+            replica: Replica(0),
+            op: Op::Read,
+            sent: us(1030),
+            ticket: Ticket(0),
+            outcome: Some(Outcome::Done),
+        };
+        drive.completed(us(1050), &ended);
+        assert!(!drive.is_stuck(us(1060)));
+    }
+
+    #[test]
     fn a_replica_fails_until_it_returns_data() {
         let mut drive = QueueState::default();
         let end = |drive: &mut QueueState, outcome| {
-            drive.sent(Op::Read);
+            drive.sent(Nanos::ZERO, Op::Read);
             let ended = Ended {
                 request: RequestId(0),
                 replica: Replica(0),

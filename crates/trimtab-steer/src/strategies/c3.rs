@@ -57,8 +57,8 @@ impl Strategy for C3 {
         self.probing.probe(turn);
     }
 
-    fn sent(&mut self, _: Nanos, replica: Replica, request: &Request) -> Ticket {
-        self.drives[replica.index()].sent(request.op);
+    fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
+        self.drives[replica.index()].sent(now, request.op);
         if request.op == Op::Read {
             self.probing.read_sent(replica);
         }

@@ -288,8 +288,11 @@ impl Trimtab {
             };
             wait = wait.map(|wait| Nanos((wait.0 as f64 * factor) as u64));
             if let Some(calibration) = self.calibrations.get(replica.index()) {
-                let drain = Nanos(calibration.drain(&self.ahead(replica)) as u64);
-                wait = wait.map(|wait| wait.max(drain));
+                let (queue, ahead) = (&self.queues[replica.index()], self.ahead(replica));
+                // What a drive serves beside others, or out of turn, it does not serve while it is stuck.
+                let stuck = queue.is_stuck(turn.now());
+                let drain = if stuck { ahead.drain } else { calibration.drain(&ahead) };
+                wait = wait.map(|wait| wait.max(Nanos(drain as u64)));
             }
             if replica == primary {
                 wait = wait.map(|wait| Nanos((wait.0 as f64 * (1.0 - margin)) as u64));
@@ -531,7 +534,7 @@ impl Strategy for Trimtab {
         }
         self.out[replica.index()] += u32::from(is_read);
         if self.control.is_some() {
-            self.queues[replica.index()].sent(request.op);
+            self.queues[replica.index()].sent(now, request.op);
         }
         self.predictors.sent(now, replica, request)
     }

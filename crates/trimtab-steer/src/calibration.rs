@@ -132,17 +132,22 @@ impl Calibration {
         self.drains.wait(ahead)
     }
 
-    /// What another request costs the reads beside it, ns: for each read that is in flight now or
-    /// usually, the slope of the latency over the queue's length, or what the drive needs for a
-    /// request (`pace`, ns), if that is more. The slope is that of medians, because stalls lengthen
-    /// the queue, not the queue stalls; and it says nothing where most reads are served from
-    /// memory.
+    /// What another request costs the reads beside it, ns: it delays each that is in flight now or
+    /// usually.
     pub(crate) fn price(&self, in_flight: u32, pace: f64) -> f64 {
-        f64::from(in_flight).max(self.in_flight) * self.slope(in_flight).max(pace)
+        f64::from(in_flight).max(self.in_flight) * self.delay(in_flight, pace)
+    }
+
+    /// By how much a request delays the next one, ns: the slope of the latency over the queue's length, or
+    /// what the drive needs for a request (`pace`, ns), if that is more. The slope is that of medians,
+    /// because stalls lengthen the queue, not the queue stalls; and it says nothing where most reads are
+    /// served from memory, or the queue is hardly ever longer.
+    pub(crate) fn delay(&self, in_flight: u32, pace: f64) -> f64 {
+        self.slope(in_flight).max(pace)
     }
 
     /// By how much each request in flight lengthens the median latency, ns.
-    pub(crate) fn slope(&self, in_flight: u32) -> f64 {
+    fn slope(&self, in_flight: u32) -> f64 {
         let at = depth(in_flight);
         let median = |at: usize| {
             let depth = self.depths.get(at).filter(|depth| depth.reads >= LEAST_READS);

@@ -1,17 +1,20 @@
 //! A contest of two alternatives, decided by what pairs of reads show.
 
-/// Differences, in units of the longest that counts, that must be lost to lose a contest, and
-/// gained to win it again: more than two lucky pairs gain.
+/// What must be lost to lose a contest, and gained to win it again: more than two lucky pairs gain. The
+/// unit of each difference is the root mean square of those before it.
 pub(crate) const LOSS: f64 = 9.0;
 const GAIN: f64 = 3.0;
 /// What the sum of squared differences keeps with each pair, and the pairs of the longest
 /// difference that are assumed before any is known.
 const SQUARES_KEPT: f64 = 0.99;
 const ASSUMED_LONG: f64 = 3.0;
+/// So a difference counts at most so much: √((1 / (1 − SQUARES_KEPT) + ASSUMED_LONG) / ASSUMED_LONG).
+#[cfg(test)]
+pub(crate) const MOST: f64 = 6.0;
 /// Contests that are lost need so many pairs to be won again.
 const LEAST_PAIRS: u32 = 2;
 /// A contest is settled if so many pairs have not changed it, and what they gained or lost since is
-/// at most so many times the root mean square of their differences.
+/// at most so much, in the same unit.
 const SETTLED: u32 = 16;
 const UNSETTLED: f64 = 2.0;
 /// One read in so many is explored while a contest is lost: half as often after each
@@ -29,7 +32,8 @@ pub(crate) struct Contest {
     /// It does, as far as is known: the first alternative is followed.
     pub(crate) holds: bool,
     /// Sum of the differences, less its highest so far while the contest holds (so never above
-    /// zero), or less its lowest (never below).
+    /// zero), or less its lowest (never below). In nanoseconds what a stall cost would lose the contest
+    /// when stalls are over and the unit has become short, though nothing more is lost.
     sum: f64,
     /// Pairs since the contest was lost.
     pairs: u32,
@@ -41,8 +45,6 @@ pub(crate) struct Contest {
     /// Decaying sums of squared differences and of their number.
     squares: f64,
     weight: f64,
-    /// The root mean square of the differences, ns.
-    scale: f64,
 }
 
 impl Contest {
@@ -56,27 +58,28 @@ impl Contest {
         lost: 0,
         squares: 0.0,
         weight: 0.0,
-        scale: 0.0,
     };
 
     /// Whether more pairs are not expected to change it soon.
     pub(crate) fn is_settled(&self) -> bool {
-        self.unchanged >= SETTLED && self.sum.abs() <= UNSETTLED * self.scale
+        self.unchanged >= SETTLED && self.sum.abs() <= UNSETTLED
     }
 
     /// Takes the difference of a pair, ns; one of `longest` is as long as they come.
     pub(crate) fn record(&mut self, gain: f64, longest: f64) {
-        self.sum += gain;
         self.unchanged = self.unchanged.saturating_add(1);
+        // Where differences are mostly short, less is lost before it is certain. The pair's own is not in it:
+        // else a rare long one would count less than many short ones that come to as much.
+        let squares = self.squares + ASSUMED_LONG * longest * longest;
+        let unit = (squares / (self.weight + ASSUMED_LONG)).sqrt().min(longest);
         self.squares = SQUARES_KEPT * self.squares + gain * gain;
         self.weight = SQUARES_KEPT * self.weight + 1.0;
-        // Where differences are mostly short, less is lost before it is certain.
-        let squares = self.squares + ASSUMED_LONG * longest * longest;
-        let scale = (squares / (self.weight + ASSUMED_LONG)).sqrt().min(longest);
-        self.scale = scale;
+        if unit > 0.0 {
+            self.sum += gain / unit;
+        }
         if self.holds {
             self.sum = self.sum.min(0.0);
-            if self.sum < -LOSS * scale {
+            if self.sum < -LOSS {
                 let explored = (EXPLORED << self.lost.min(6)).min(EXPLORED_LEAST);
                 *self = Self {
                     holds: false,
@@ -91,9 +94,7 @@ impl Contest {
         } else {
             self.sum = self.sum.max(0.0);
             self.pairs += 1;
-            if self.sum > GAIN * scale * f64::from(1 << self.lost.min(10))
-                && self.pairs >= LEAST_PAIRS
-            {
+            if self.sum > GAIN * f64::from(1 << self.lost.min(10)) && self.pairs >= LEAST_PAIRS {
                 *self = Self { holds: true, sum: 0.0, unchanged: 0, ..*self };
             } else if u64::from(self.pairs).is_multiple_of(EXPLORATION) {
                 self.explored = (2 * self.explored).min(EXPLORED_LEAST);
@@ -106,5 +107,49 @@ impl Contest {
         if !self.holds {
             self.explored = (self.explored / 2).max(EXPLORED_MOST);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_difference_counts_more_than_the_most() {
+        let mut contest = Contest::NEW;
+        (0..10_000).for_each(|_| contest.record(0.0, 1e6));
+        contest.record(-1e6, 1e6);
+        assert!((-MOST..-0.95 * MOST).contains(&contest.sum), "{}", contest.sum);
+    }
+
+    /// Long gains that are rare outweigh short losses that come to less, and to no more.
+    #[test]
+    fn rare_gains_count_as_much_as_frequent_losses() {
+        for (gain, holds) in [(1.5e6, true), (0.5e6, false)] {
+            let mut contest = Contest::NEW;
+            for pair in 1..=10_000 {
+                contest.record(if pair % 50 == 0 { gain } else { -2e4 }, 2e6);
+            }
+            assert_eq!(contest.lost == 0, holds, "{gain}: {contest:?}");
+        }
+    }
+
+    /// What a stall cost does not lose the contest later, when differences have become short.
+    #[test]
+    fn no_contest_is_lost_without_a_loss() {
+        let mut contest = Contest::NEW;
+        (0..7).for_each(|_| contest.record(-1e7, 1e7));
+        let mut longest = 1e7_f64;
+        for pair in 0..1_000 {
+            assert!(contest.holds, "after {pair} pairs that lose nothing");
+            longest = (0.98 * longest).max(1e4);
+            contest.record(if pair % 2 == 0 { 1e3 } else { -1e3 }, longest);
+        }
+        // But soon when more is lost.
+        let lost = (1..100).find(|_| {
+            contest.record(-5e3, longest);
+            !contest.holds
+        });
+        assert!(lost.is_some_and(|pairs| pairs < 10), "{lost:?}");
     }
 }

@@ -10,10 +10,9 @@
 //! ([`Externality`](crate::externality::Externality)).
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
-//! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
-//! [`LOSS`](crate::contest::LOSS) times the root mean square of the differences: a cumulative sum
-//! test (Page, 1954). It is at most that of the longest difference that counts, which is assumed at
-//! first. So rare but large gains outweigh frequent small losses, and a regime that changes is
+//! primary replica, each in units of the root mean square of those before it. It is lost when what the pairs
+//! lost, since they had gained most, exceeds [`LOSS`](crate::contest::LOSS): a cumulative sum test (Page,
+//! 1954). The unit is at most the longest difference that counts, which is assumed at first. So rare but large gains outweigh frequent small losses, and a regime that changes is
 //! noticed after a bounded loss however long it was good before. What is lost goes on being
 //! explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
@@ -22,12 +21,13 @@
 //! Let `C` be the longest difference that counts: differences are clipped to it. Let the moved
 //! reads lose `d` in the mean from some time on, `0 < d ≤ C`.
 //!
-//! - The sum of the pairs' differences falls by `d` per pair in the mean. By Wald's equation the
-//!   contest is lost after at most (`LOSS` + 1) × `C` / `d` pairs in the mean, so pairs lose at most
-//!   (`LOSS` + 1) × `C`, whatever `d` is, and however much was gained before.
+//! - The unit of a difference is known before its pair, and at most `C`. So the sum falls by at least
+//!   `d` / `C` per pair in the mean, and by at most 6 with one pair. By Wald's
+//!   equation the contest is lost after at most (`LOSS` + 6) × `C` / `d` pairs in the mean, so pairs lose
+//!   at most (`LOSS` + 6) × `C`, whatever `d` is, and however much was gained before.
 //! - Pairs are drawn at random among moved reads, independently of the forecast, and answer at
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
-//!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
+//!   at most 2 `s` × (`LOSS` + 6) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
 //!   [`EXPLORED`] for reads that only the queue moves while others follow forecasts, or more if
 //!   pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of a
 //!   pair. Longer reads than [`MOST_TOKENS`] usual ones are never pairs, and no pair costs more.
@@ -38,7 +38,7 @@
 //!
 //! The bound is one of the reads that are moved. That they delay others is measured beside the pairs,
 //! by how many reads come after them, and charged as the toll. It is an estimate: latencies that
-//! grow with the queue in another way than medians do are not in it, nor is that a user may wait for
+//! grow with the queue in another way than medians and the pace do are not in it, nor is that a user may wait for
 //! the slowest of several reads.
 
 use trimtab_io::{Nanos, RequestId, mix64};
@@ -370,7 +370,7 @@ impl ControlGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::LOSS;
+    use crate::contest::{LOSS, MOST};
 
     const PRIMARY: Replica = Replica(0);
     const OTHER: Replica = Replica(1);
@@ -481,7 +481,7 @@ mod tests {
                 // It was good for long before.
                 serve(&mut control, 100_000, |_| 5_000, 100);
                 let served = serve(&mut control, 400_000, |_| 100, 100 + lost);
-                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / PAIRED;
+                let bound = 2.0 * (LOSS + MOST) * CLIP.0 as f64 / 1e3 / PAIRED;
                 let total = (served.moved * lost) as f64;
                 assert!(total < bound, "{lost} µs: {served:?}, {total} of {bound} µs");
             }

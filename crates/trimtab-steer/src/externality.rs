@@ -109,13 +109,13 @@ impl Externality {
         self.followed.iter().any(|read| read.to == primary || read.from == primary)
     }
 
-    /// A read arrives for its primary replica, where each request delays the next by `slope` ns.
-    pub(crate) fn arrived(&mut self, primary: Replica, slope: f64) {
+    /// A read arrives for its primary replica, where each request delays the next by so much, ns.
+    pub(crate) fn arrived(&mut self, primary: Replica, delay: f64) {
         for read in &mut self.followed {
             if read.to == primary {
-                read.delays += slope;
+                read.delays += delay;
             } else if read.from == primary {
-                read.delays -= slope;
+                read.delays -= delay;
             }
         }
     }

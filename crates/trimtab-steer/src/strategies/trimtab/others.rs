@@ -65,11 +65,12 @@ impl Trimtab {
     pub(super) fn note_arrival(&mut self, primary: Replica) {
         self.externality.comes(primary);
         let at = primary.index();
-        let slope = |calibration: &Calibration| calibration.slope(self.out[at]);
+        let pace = self.queues[at].pace();
+        let delay = |calibration: &Calibration| calibration.delay(self.out[at], pace);
         if self.externality.concerns(primary)
-            && let Some(slope) = self.calibrations.get(at).map(slope)
+            && let Some(delay) = self.calibrations.get(at).map(delay)
         {
-            self.externality.arrived(primary, slope);
+            self.externality.arrived(primary, delay);
         }
     }
 

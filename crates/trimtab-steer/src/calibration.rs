@@ -127,7 +127,7 @@ impl Calibration {
         factor
     }
 
-    /// How long a read waits at least that is sent behind these requests, ns.
+    /// How long a read waits that is sent behind these requests, ns.
     pub(crate) fn drain(&self, ahead: &Ahead) -> f64 {
         self.drains.wait(ahead)
     }
@@ -242,6 +242,7 @@ impl Calibration {
             depth.took *= REMEMBERED;
             depth.expected *= REMEMBERED;
         }
+        self.drains.forget(REMEMBERED);
     }
 
     fn take(&mut self, read: RequestId) -> Option<Pending> {

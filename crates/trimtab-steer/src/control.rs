@@ -10,9 +10,11 @@
 //! ([`Externality`](crate::externality::Externality)).
 //!
 //! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
-//! primary replica, each in units of the root mean square of those before it. It is lost when what the pairs
-//! lost, since they had gained most, exceeds [`LOSS`](crate::contest::LOSS): a cumulative sum test (Page,
-//! 1954). The unit is at most the longest difference that counts, which is assumed at first. So rare but large gains outweigh frequent small losses, and a regime that changes is
+//! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
+//! [`LOSS`](crate::contest::LOSS): a cumulative sum test (Page, 1954). Each difference counts in units
+//! of the root mean square of those before it, which is at most the longest difference that counts, and
+//! is assumed to be that at first; and the contest is also lost at [`LOSS`](crate::contest::LOSS) times
+//! the longest one. So rare but large gains outweigh frequent small losses, and a regime that changes is
 //! noticed after a bounded loss however long it was good before. What is lost goes on being
 //! explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
@@ -21,13 +23,14 @@
 //! Let `C` be the longest difference that counts: differences are clipped to it. Let the moved
 //! reads lose `d` in the mean from some time on, `0 < d ≤ C`.
 //!
-//! - The unit of a difference is known before its pair, and at most `C`. So the sum falls by at least
-//!   `d` / `C` per pair in the mean, and by at most 6 with one pair. By Wald's
-//!   equation the contest is lost after at most (`LOSS` + 6) × `C` / `d` pairs in the mean, so pairs lose
-//!   at most (`LOSS` + 6) × `C`, whatever `d` is, and however much was gained before.
+//! - The contest is lost at the latest when the sum of the pairs' differences has fallen by `LOSS` × `C`,
+//!   and by `C` at most with the last pair. So pairs lose at most (`LOSS` + 1) × `C`, whatever `d` is, in
+//!   whatever order gains and losses come, and however much was gained before. The sum falls by `d` per
+//!   pair in the mean: by Wald's equation it takes at most (`LOSS` + 1) × `C` / `d` pairs in the mean.
+//!   Pairs that are in flight at that time, at most [`MOST_PAIRS`], come to it.
 //! - Pairs are drawn at random among moved reads, independently of the forecast, and answer at
 //!   most two questions in turn. While at least one moved read in `s` is a pair, all of them lose
-//!   at most 2 `s` × (`LOSS` + 6) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
+//!   at most 2 `s` × (`LOSS` + 1) × `C` in the mean, for each change of regime. `s` is [`SHARE`],
 //!   [`EXPLORED`] for reads that only the queue moves while others follow forecasts, or more if
 //!   pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of a
 //!   pair. Longer reads than [`MOST_TOKENS`] usual ones are never pairs, and no pair costs more.
@@ -370,7 +373,7 @@ impl ControlGroup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contest::{LOSS, MOST};
+    use crate::contest::LOSS;
 
     const PRIMARY: Replica = Replica(0);
     const OTHER: Replica = Replica(1);
@@ -481,7 +484,7 @@ mod tests {
                 // It was good for long before.
                 serve(&mut control, 100_000, |_| 5_000, 100);
                 let served = serve(&mut control, 400_000, |_| 100, 100 + lost);
-                let bound = 2.0 * (LOSS + MOST) * CLIP.0 as f64 / 1e3 / PAIRED;
+                let bound = 2.0 * (LOSS + 1.0) * CLIP.0 as f64 / 1e3 / PAIRED;
                 let total = (served.moved * lost) as f64;
                 assert!(total < bound, "{lost} µs: {served:?}, {total} of {bound} µs");
             }

@@ -23,6 +23,8 @@ pub(crate) struct Ahead {
     pub(crate) requests: u32,
     /// In which time the drive completes as many requests, ns.
     pub(crate) drain: f64,
+    /// The drive completes nothing.
+    pub(crate) stuck: bool,
 }
 
 /// The share of the drain that reads wait, of one replica.
@@ -42,10 +44,14 @@ struct Sums {
 }
 
 impl Drains {
-    /// How long a read waits at least that is sent behind these requests, ns. Of queues that were never as
+    /// How long a read waits that is sent behind these requests, ns. Of queues that were never as
     /// long the share is taken to be that of shorter ones, and of the first ones it is all: a drive of which
-    /// nothing is known may serve one request after another.
+    /// nothing is known may serve one request after another. What a drive serves beside others, or out of
+    /// turn, it does not serve while it is stuck.
     pub(crate) fn wait(&self, ahead: &Ahead) -> f64 {
+        if ahead.stuck {
+            return ahead.drain;
+        }
         let mut share = 1.0;
         for known in &self.by_requests[..=depth(ahead.requests)] {
             if known.drain > 0.0 {
@@ -58,11 +64,19 @@ impl Drains {
 
     /// A read that was sent behind these requests has taken `latency`.
     pub(crate) fn record(&mut self, ahead: &Ahead, latency: Nanos) {
-        if ahead.drain > 0.0 {
+        if ahead.drain > 0.0 && !ahead.stuck {
             let sums = &mut self.by_requests[depth(ahead.requests)];
             sums.latency = KEPT * sums.latency + (latency.0 as f64).min(ahead.drain);
             sums.drain = KEPT * sums.drain + ahead.drain;
             sums.reads = KEPT * sums.reads + 1.0;
+        }
+    }
+
+    /// Only so much of what was learned counts beside what comes.
+    pub(crate) fn forget(&mut self, remembered: f64) {
+        for sums in &mut self.by_requests {
+            sums.latency *= remembered;
+            sums.drain *= remembered;
         }
     }
 }
@@ -78,7 +92,7 @@ mod tests {
 
     /// So many requests of 10 µs each.
     fn behind(requests: u32) -> Ahead {
-        Ahead { reads: 0, requests, drain: 10_000.0 * f64::from(requests) }
+        Ahead { requests, drain: 10_000.0 * f64::from(requests), ..Ahead::default() }
     }
 
     #[test]
@@ -97,6 +111,17 @@ mod tests {
         (0..100).for_each(|_| drains.record(&behind(20), Nanos::from_millis(5)));
         let wait = drains.wait(&behind(20));
         assert!((170_000.0..=200_000.0).contains(&wait), "{wait}");
+    }
+
+    #[test]
+    fn behind_a_drive_that_is_stuck_all_is_waited_for_and_nothing_is_learned() {
+        let mut drains = Drains::default();
+        (0..200).for_each(|_| drains.record(&behind(20), Nanos::from_micros(20)));
+        let stuck = Ahead { stuck: true, ..behind(20) };
+        (0..200).for_each(|_| drains.record(&stuck, Nanos::from_millis(5)));
+        assert_eq!(drains.wait(&stuck), 200_000.0);
+        let wait = drains.wait(&behind(20));
+        assert!(wait < 28_000.0, "{wait}");
     }
 
     #[test]

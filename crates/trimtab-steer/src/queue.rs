@@ -41,7 +41,7 @@ pub(crate) struct QueueState {
     service: f64,
     queue: f64,
     last_completion: Nanos,
-    /// The last completion, or when the drive got a request after it had none.
+    /// The drive's last answer, or when it got a request after it had none.
     waits_since: Nanos,
     known: bool,
     /// From one completion to the next while requests are in flight, ns.
@@ -85,7 +85,7 @@ impl QueueState {
         f64::from(self.in_flight()) * self.pace
     }
 
-    /// Whether the drive completes nothing although it has requests.
+    /// Whether the drive answers nothing although it has requests.
     pub(crate) fn is_stuck(&self, now: Nanos) -> bool {
         self.in_flight() > 0 && now.since(self.waits_since).0 as f64 > STUCK * self.pace
     }
@@ -127,12 +127,14 @@ impl QueueState {
         } else {
             self.others -= 1;
         }
+        if ended.outcome.is_some() {
+            self.waits_since = now;
+        }
         if !ended.data() {
             return;
         }
         let began = ended.sent.max(self.last_completion);
         self.last_completion = now;
-        self.waits_since = now;
         let took = now.since(began).0 as f64;
         let pace = if self.pace == 0.0 { took } else { took.min(LONGEST * self.pace) };
         let kept = if self.pace == 0.0 { 0.0 } else { PACE_KEPT };

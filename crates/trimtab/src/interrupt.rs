@@ -14,9 +14,10 @@ use anyhow::{Context as _, Result};
 use signal_hook::{consts, flag, low_level};
 
 /// The processor time that the work may use before it polls, and the limit in elapsed time,
-/// for a machine that is too busy to run it.
-const GRACE: Duration = Duration::from_millis(700);
-const PATIENCE: Duration = Duration::from_secs(3);
+/// for a machine that is too busy to run it. To set up the tables of a drive of 2 TB takes half a
+/// second, and twice that where other work holds the machine's memory.
+const GRACE: Duration = Duration::from_millis(1200);
+const PATIENCE: Duration = Duration::from_secs(5);
 const POLL: Duration = Duration::from_millis(50);
 
 /// Whether a signal has asked the process to end. A second signal ends it at once.

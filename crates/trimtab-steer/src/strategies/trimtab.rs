@@ -288,10 +288,7 @@ impl Trimtab {
             };
             wait = wait.map(|wait| Nanos((wait.0 as f64 * factor) as u64));
             if let Some(calibration) = self.calibrations.get(replica.index()) {
-                let (queue, ahead) = (&self.queues[replica.index()], self.ahead(replica));
-                // What a drive serves beside others, or out of turn, it does not serve while it is stuck.
-                let stuck = queue.is_stuck(turn.now());
-                let drain = if stuck { ahead.drain } else { calibration.drain(&ahead) };
+                let drain = calibration.drain(&self.ahead(turn.now(), replica));
                 wait = wait.map(|wait| wait.max(Nanos(drain as u64)));
             }
             if replica == primary {
@@ -528,7 +525,7 @@ impl Strategy for Trimtab {
 
     fn sent(&mut self, now: Nanos, replica: Replica, request: &Request) -> Ticket {
         let is_read = request.op == Op::Read;
-        let ahead = self.ahead(replica);
+        let ahead = self.ahead(now, replica);
         if let Some(calibration) = self.calibrations.get_mut(replica.index()).filter(|_| is_read) {
             calibration.sent(now, request.id, ahead);
         }

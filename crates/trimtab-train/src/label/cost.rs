@@ -112,18 +112,26 @@ fn scores(
     let mut scores = vec![0; gains.len()];
     for part in 0..PARTS {
         let others: Vec<usize> = (0..gains.len()).filter(|&i| samples.part[i] != part).collect();
-        if others.iter().all(|&i| gains[i] > 0.0) || others.iter().all(|&i| gains[i] <= 0.0) {
+        let targets: Vec<f32> = others.iter().map(|&i| f32::from(gains[i] > 0.0)).collect();
+        let weights: Vec<f32> = others.iter().map(|&i| (gains[i].abs() / stake) as f32).collect();
+        if !are_of_both(&targets, &weights) {
             continue;
         }
         let features: Vec<_> = others.iter().map(|&i| samples.features[i]).collect();
-        let targets: Vec<f32> = others.iter().map(|&i| f32::from(gains[i] > 0.0)).collect();
-        let weights: Vec<f32> = others.iter().map(|&i| (gains[i].abs() / stake) as f32).collect();
         let forest = grow(&features, &targets, &weights, Objective::Logistic, options)?;
         for i in (0..gains.len()).filter(|&i| samples.part[i] == part) {
             scores[i] = forest.score(&samples.features[i]);
         }
     }
     Ok(scores)
+}
+
+/// Whether both kinds of reads count, so that there is something to learn: what neither gains nor loses
+/// has no weight.
+fn are_of_both(targets: &[f32], weights: &[f32]) -> bool {
+    let all: f64 = weights.iter().map(|&weight| f64::from(weight)).sum();
+    let gain: f64 = targets.iter().zip(weights).map(|(&t, &w)| f64::from(t) * f64::from(w)).sum();
+    gain > 0.0 && gain < all
 }
 
 /// Which reads would be refused: those of each part from the score from which refusing would have
@@ -204,4 +212,18 @@ fn dividing(samples: &Samples, refused: &[bool], own: &[Nanos], break_even: Nano
         }
     }
     best.1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_that_neither_gain_nor_lose_are_not_learned_from() {
+        assert!(are_of_both(&[1.0, 0.0], &[1.0, 0.5]));
+        assert!(!are_of_both(&[1.0, 1.0, 0.0], &[1.0, 0.5, 0.0]), "all others gain");
+        assert!(!are_of_both(&[0.0, 0.0], &[1.0, 0.5]), "none gains");
+        assert!(!are_of_both(&[1.0], &[1.0]) && !are_of_both(&[0.0], &[0.0]));
+        assert!(!are_of_both(&[], &[]));
+    }
 }

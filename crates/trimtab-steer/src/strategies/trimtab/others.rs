@@ -35,10 +35,10 @@ impl Trimtab {
     }
 
     /// What is in flight on this replica.
-    pub(super) fn ahead(&self, replica: Replica) -> Ahead {
+    pub(super) fn ahead(&self, now: Nanos, replica: Replica) -> Ahead {
         let queue = &self.queues[replica.index()];
         let (reads, requests) = (self.out[replica.index()], queue.in_flight());
-        Ahead { reads, requests, drain: queue.drain() }
+        Ahead { reads, requests, drain: queue.drain(), stuck: queue.is_stuck(now) }
     }
 
     /// What another request for this read to this replica costs the other requests there, ns.

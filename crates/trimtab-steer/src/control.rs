@@ -41,8 +41,8 @@
 //!
 //! The bound is one of the reads that are moved. That they delay others is measured beside the pairs,
 //! by how many reads come after them, and charged as the toll. It is an estimate: latencies that
-//! grow with the queue in another way than medians and the pace do are not in it, nor is that a user may wait for
-//! the slowest of several reads.
+//! grow with the queue in another way than medians and the pace do are not in it, nor is that a user
+//! may wait for the slowest of several reads.
 
 use trimtab_io::{Nanos, RequestId, mix64};
 

@@ -1,10 +1,10 @@
 //! How long a read waits behind what is in flight on a replica.
 //!
-//! A drive completes so many requests per second while it has any: its pace. What is in flight takes
-//! the pace times its number, the *drain*. Where requests wait for each other a read takes as long. Where
-//! reads overtake writes that are in a buffer, or are served beside them, it takes a small part of that.
-//! Which it is reads tell: the share of the drain that they took, for each power of two of requests in
-//! flight.
+//! While a drive has requests, it completes one after each *pace*. What is in flight takes as many
+//! paces as there are requests: the *drain*. Where requests wait for each other a read takes as long.
+//! Where reads overtake writes that are in a buffer, or are served beside them, it takes a small part
+//! of that. Reads tell which it is: the share of the drain that they took, for each power of two of
+//! requests in flight.
 
 use trimtab_io::Nanos;
 

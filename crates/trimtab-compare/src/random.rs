@@ -29,7 +29,6 @@ pub use recorded::Recording;
 pub use summary::{SeriesSummary, Standing, StrategySummary};
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -118,37 +117,41 @@ pub struct ArrayError {
 /// A series.
 #[derive(Debug)]
 pub struct Series {
-    /// The arrays that were run, by number.
+    /// The arrays that were compared, by number.
     pub results: Vec<ArrayResult>,
-    /// Whether all of them were: the time may have ended it.
+    /// Those that could not be, by number.
+    pub failed: Vec<ArrayError>,
+    /// Whether all were tried: the time may have ended it.
     pub is_complete: bool,
 }
 
 /// Runs a series. `done` is called after each array, in any order.
 ///
-/// # Errors
-/// A drawn scenario cannot be run; the text has the array's number.
+/// An array that cannot be compared does not end the others.
 pub fn run_series(
     options: &SeriesOptions,
     trainer: &dyn Trainer,
     done: &(dyn Fn(&Result<ArrayResult, ArrayError>) + Sync),
-) -> Result<Series, ArrayError> {
-    let failed = AtomicBool::new(false);
-    let results = parallel::map(options.threads, options.arrays as usize, |array| {
-        let is_over = options.until.is_some_and(|until| Instant::now() >= until);
-        if is_over || failed.load(Ordering::Relaxed) {
+) -> Series {
+    let tried = parallel::map(options.threads, options.arrays as usize, |array| {
+        if options.until.is_some_and(|until| Instant::now() >= until) {
             return None;
         }
         let number = options.first + array as u64;
         let result =
             run_array(options, number, trainer).map_err(|source| ArrayError { number, source });
-        failed.fetch_or(result.is_err(), Ordering::Relaxed);
         done(&result);
         Some(result)
     });
-    let is_complete = results.iter().all(Option::is_some);
-    let results = results.into_iter().flatten().collect::<Result<Vec<_>, _>>()?;
-    Ok(Series { results, is_complete })
+    let is_complete = tried.iter().all(Option::is_some);
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    for array in tried.into_iter().flatten() {
+        match array {
+            Ok(result) => results.push(result),
+            Err(error) => failed.push(error),
+        }
+    }
+    Series { results, failed, is_complete }
 }
 
 /// The rows of a series.

@@ -86,6 +86,9 @@ const DOUBT: f64 = 1.5;
 const FIRST_WINDOW: f64 = 4.0;
 const LEAST_WINDOW: f64 = 4.0;
 const CONGESTED: f64 = 8.0;
+/// A queue makes reads so many times longer, at most, for the price of a request: where it is longer the
+/// drive is overloaded for a while, which ends, and is not in the equilibrium that the price assumes.
+const MOST_CROWDING: f64 = 8.0;
 /// The step of the running medians, and the reads after which they count.
 const MEDIAN_STEP: f64 = 0.02;
 const LEAST_READS: u32 = 8;
@@ -132,10 +135,20 @@ impl Calibration {
         self.drains.wait(ahead)
     }
 
-    /// What another request costs the reads beside it, ns: it delays each that is in flight now or
-    /// usually.
-    pub(crate) fn price(&self, in_flight: u32, pace: f64) -> f64 {
-        f64::from(in_flight).max(self.in_flight) * self.delay(in_flight, pace)
+    /// What another request costs other reads, ns: it delays each that is in flight now or usually.
+    /// Where the queue is long it delays all that come until it is short again: with M/M/1 these are
+    /// n ρ / (1 - ρ) behind n requests, and ρ / (1 - ρ) is by how much longer than without a queue
+    /// reads take.
+    pub(crate) fn price(&self, in_flight: u32, pace: f64, usual: Nanos) -> f64 {
+        let delayed = f64::from(in_flight).max(self.in_flight);
+        delayed * self.crowding(usual).clamp(1.0, MOST_CROWDING) * self.delay(in_flight, pace)
+    }
+
+    /// By how many times the latency without a queue `usual` is longer, as far as is known.
+    fn crowding(&self, usual: Nanos) -> f64 {
+        let shortest = self.depths.iter().find(|depth| depth.reads >= LEAST_READS);
+        let alone = shortest.map_or(usual, |depth| depth.median.get());
+        usual.0 as f64 / alone.0.max(1) as f64 - 1.0
     }
 
     /// By how much a request delays the next one, ns: the slope of the latency over the queue's length, or
@@ -400,14 +413,19 @@ mod tests {
     #[test]
     fn a_request_costs_what_others_wait_longer() {
         let mut calibration = Calibration::new();
-        assert_eq!(calibration.price(0, 0.0), 0.0, "nothing is known");
+        assert_eq!(calibration.price(0, 0.0, EXPECTED), 0.0, "nothing is known");
         for (in_flight, us) in [(0, 100), (1, 100), (3, 100), (7, 180)] {
             serve(&mut calibration, 200, in_flight, Nanos::from_micros(us));
         }
         // Up to four the drive serves at once; beyond, each request delays the others by 20 µs.
-        let prices = [1, 7].map(|in_flight| calibration.price(in_flight, 0.0) / 1e3);
+        let prices = [1, 7].map(|in_flight| calibration.price(in_flight, 0.0, EXPECTED) / 1e3);
         assert!(prices[0] < 1.0 && (100.0..200.0).contains(&prices[1]), "{prices:?}");
-        let by_pace = calibration.price(2, 30_000.0) / 1e3;
+        let by_pace = calibration.price(2, 30_000.0, EXPECTED) / 1e3;
         assert!((60.0..220.0).contains(&by_pace), "at least the time of two requests: {by_pace}");
+        // Queues that are usually long are not short again soon.
+        serve(&mut calibration, 2_000, 15, Nanos::from_micros(700));
+        let price = calibration.price(15, 0.0, Nanos::from_micros(700)) / 1e3;
+        let slope = calibration.slope(15) / 1e3;
+        assert!((0.95..1.05).contains(&(price / (15.0 * slope * 6.0))), "{price} of {slope}");
     }
 }

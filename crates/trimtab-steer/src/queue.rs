@@ -51,6 +51,12 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
+    /// A replica whose reads take so long, as far as is known before the first of them is complete.
+    pub(crate) fn expecting(latency: Nanos) -> Self {
+        let latency = latency.0 as f64;
+        Self { response: latency, service: latency, ..Self::default() }
+    }
+
     /// A request is sent.
     pub(crate) fn sent(&mut self, now: Nanos, op: Op) {
         if self.in_flight() == 0 {
@@ -172,6 +178,28 @@ mod tests {
         assert!(drive(3, 100.0).score() < drive(3, 400.0).score());
         assert!(drive(6, 100.0).score() > drive(3, 400.0).score());
         assert!(drive(5, 100.0).score() < drive(3, 400.0).score());
+    }
+
+    /// A drive that has completed nothing yet is not the fastest one.
+    #[test]
+    fn a_drive_ranks_by_what_is_known_before_its_first_completion() {
+        let [fast, slow] = [10, 1000].map(|us| QueueState::expecting(Nanos::from_micros(us)));
+        assert!(fast.score() < slow.score());
+        let mut busy = fast;
+        (0..3).for_each(|_| busy.sent(Nanos::ZERO, Op::Read));
+        assert!(busy.score() < slow.score(), "a queue of three is sooner than the slow drive");
+        let ended = Ended {
+            request: RequestId(0),
+            replica: Replica(0),
+            op: Op::Read,
+            sent: Nanos::ZERO,
+            ticket: Ticket(0),
+            outcome: Some(Outcome::Done),
+        };
+        let mut slow = slow;
+        slow.sent(Nanos::ZERO, Op::Read);
+        slow.completed(Nanos::from_micros(1), &ended);
+        assert!(slow.score() < fast.score(), "what is seen counts, not what was expected");
     }
 
     /// Requests in flight, and a pace.

@@ -7,6 +7,7 @@ use trimtab_io::{LatencyHistogram, Nanos};
 
 use crate::costs::Costs;
 use crate::predictors::PredictorSet;
+use crate::replica::MOST_DRIVES;
 use crate::strategies::{
     Adaptive, Base, C3, Clone as Cloning, Failover, Hedge, Mitt, Patience, Snitch, Tied, Timeout,
     Trimtab, TrimtabSettings,
@@ -167,12 +168,6 @@ impl StrategyKind {
             Self::Mitt | Self::MittLinnos => Box::new(Mitt::new(name, predictors(), costs)),
             Self::MittWait => Box::new(Mitt::new(name, predictors(), costs).by_wait()),
             Self::Trimtab | Self::MittTrimtab => {
-                let each = |share: f64| {
-                    std::array::from_fn(|replica| {
-                        let reads = history.get(replica).map(|history| &history.reads);
-                        reads.and_then(|reads| reads.quantile(share)).unwrap_or_default()
-                    })
-                };
                 let settings = TrimtabSettings {
                     costs,
                     margin: tuning.margin,
@@ -180,14 +175,27 @@ impl StrategyKind {
                     charge_moves: tuning.charge_moves,
                     control: tuning.control,
                     usual: at(90.0).least(),
-                    medians: each(0.5),
-                    longest: at(99.5).most(),
+                    medians: medians(history),
+                    longest: known(history, 0.995).max().unwrap_or(Nanos::MAX),
                     seed,
                 };
                 Box::new(Trimtab::new(name, predictors(), settings))
             }
         }
     }
+}
+
+/// This quantile of the reads of each replica of which any are known.
+fn known(history: &[ReplicaHistory], share: f64) -> impl Iterator<Item = Nanos> {
+    history.iter().filter_map(move |drive| drive.reads.quantile(share))
+}
+
+/// The median of each replica's reads. One of which nothing is known counts as the slowest of the
+/// others: as the fastest, it would get all reads until it has completed the first of them.
+fn medians(history: &[ReplicaHistory]) -> [Nanos; MOST_DRIVES] {
+    let slowest = known(history, 0.5).max().unwrap_or_default();
+    let of = |drive: &ReplicaHistory| drive.reads.quantile(0.5).unwrap_or(slowest);
+    std::array::from_fn(|replica| history.get(replica).map(of).unwrap_or_default())
 }
 
 impl fmt::Display for StrategyKind {
@@ -317,6 +325,16 @@ mod tests {
             let inputs = StrategyInputs { predictors, costs, tuning: Tuning::default(), seed: 1 };
             assert_eq!(kind.build(&history, inputs).name(), kind.name());
         }
+    }
+
+    #[test]
+    fn a_replica_without_history_counts_as_the_slowest() {
+        let unknown = ReplicaHistory { reads: LatencyHistogram::new(), ..history(0.0) };
+        let mut fast = unknown.clone();
+        fast.reads.extend([Nanos::from_micros(10); 10]);
+        let medians = medians(&[fast, unknown.clone(), history(0.0)]);
+        assert!(medians[0] < Nanos::from_micros(11) && medians[1] == medians[2], "{medians:?}");
+        assert_eq!((medians[3], known(&[unknown], 0.5).max()), (Nanos::ZERO, None));
     }
 
     #[test]

@@ -28,11 +28,6 @@ impl Patience {
         self.0.iter().copied().min().unwrap_or_default()
     }
 
-    /// The longest of all replicas.
-    pub(crate) fn most(&self) -> Nanos {
-        self.0.iter().copied().max().unwrap_or_default()
-    }
-
     /// Sets the timer for a read that arrives now.
     pub(super) fn start(&self, turn: &mut Turn<'_>, purpose: u8) {
         turn.timer(turn.now() + self.of(turn.primary()), purpose);

@@ -155,7 +155,7 @@ impl Trimtab {
             typical: settings.medians.map(|median| RunningMedian::new(TYPICAL_STEP, median)),
             calibrations: vec![Calibration::new(); calibrated],
             length: 0.0,
-            queues: [QueueState::default(); MOST_DRIVES],
+            queues: settings.medians.map(QueueState::expecting),
             externality: Externality::new(),
         }
     }

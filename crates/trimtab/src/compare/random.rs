@@ -51,6 +51,14 @@ struct Output<'a> {
     is_complete: bool,
     summary: &'a SeriesSummary,
     arrays: &'a [ArrayResult],
+    failed: &'a [Failed],
+}
+
+/// An array that could not be compared.
+#[derive(Serialize)]
+struct Failed {
+    number: u64,
+    error: String,
 }
 
 /// More than anyone waits for.
@@ -78,8 +86,9 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     let json = args.json.as_deref().map(|out| Json::create(out, &[])).transpose()?;
     let page = args.report.as_deref().map(|out| Report::create(out, &[])).transpose()?;
     let work = || until_interrupted(&options, args.quiet);
-    let (results, end) = if args.quiet { work() } else { during("comparing", work) }?;
-    let is_complete = end == End::Complete;
+    let Outcome { results, failed, end } =
+        if args.quiet { work() } else { during("comparing", work) }?;
+    let is_complete = end == End::Complete && failed.is_empty();
     let summary = SeriesSummary::new(&rows, &results);
     // An empty result does not replace what an earlier run has left.
     let has_results = !results.is_empty() || is_complete;
@@ -98,6 +107,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
             is_complete,
             summary: &summary,
             arrays: &results,
+            failed: &failed,
         })?;
     }
     if !args.quiet && !to_standard_output && has_results {
@@ -105,13 +115,34 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
         out.write_all(text(&options, &rows, &summary, &results).as_bytes())?;
         out.flush()?;
     }
-    let why = match end {
-        End::Complete => return Ok(()),
-        End::OfTime => "the time",
-        End::Signal => "a signal",
-    };
     let done = results.len();
-    Err(Incomplete(format!("{why} ended it after {done} of {arrays} arrays")).into())
+    let mut why = Vec::new();
+    if let [first, ..] = failed.as_slice() {
+        why.push(format!(
+            "{} of {arrays} arrays could not be compared, the first of them array {}: {}",
+            failed.len(),
+            first.number,
+            first.error
+        ));
+    }
+    match end {
+        End::Complete => {}
+        End::OfTime => why.push(format!("the time ended it after {done} of {arrays} arrays")),
+        End::Signal => why.push(format!("a signal ended it after {done} of {arrays} arrays")),
+    }
+    if why.is_empty() {
+        return Ok(());
+    }
+    Err(Incomplete(why.join("; ")).into())
+}
+
+/// What came of a series.
+struct Outcome {
+    /// The arrays that were compared, by number.
+    results: Vec<ArrayResult>,
+    /// Those that could not be, by number.
+    failed: Vec<Failed>,
+    end: End,
 }
 
 /// What ended a series.
@@ -126,8 +157,11 @@ enum End {
 const POLL: Duration = Duration::from_millis(20);
 
 /// Runs a series until it ends, or a signal comes: then the arrays that are complete are its
-/// results, by number, and the others are left to the end of the process.
-fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<(Vec<ArrayResult>, End)> {
+/// results, and the others are left to the end of the process.
+///
+/// # Errors
+/// The error of the first array, if none can be compared: then it is most likely that of all.
+fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<Outcome> {
     let interrupt = Interrupt::catch_beside(options.threads, &[])?;
     let (each, ended) = mpsc::channel();
     let own = options.clone();
@@ -135,39 +169,48 @@ fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<(Vec<ArrayR
     let series = thread::Builder::new().name("series".to_owned()).spawn(move || {
         run_series(&own, &BuiltinTrainer, &|result| {
             // Nobody listens after a signal.
-            _ = each.send(result.as_ref().ok().cloned());
+            _ = each.send(match result {
+                Ok(result) => Ok(result.clone()),
+                Err(ArrayError { number, source }) => {
+                    Err(Failed { number: *number, error: source.to_string() })
+                }
+            });
         })
     });
     let series = series.context("cannot begin the series")?;
     let mut progress = if quiet { Progress::hidden() } else { Progress::new() };
-    let mut results = Vec::new();
-    loop {
+    let (mut results, mut failed) = (Vec::new(), Vec::new());
+    let signal = loop {
         match ended.recv_timeout(POLL) {
-            // The others are waited for, and then it is told.
-            Ok(None) => break,
-            Ok(Some(result)) => {
-                results.push(result);
-                let (done, all) = (results.len() as u64, options.arrays);
+            Ok(array) => {
+                match array {
+                    Ok(result) => results.push(result),
+                    Err(array) => failed.push(array),
+                }
+                let (done, all) = ((results.len() + failed.len()) as u64, options.arrays);
                 progress.show(|elapsed| line(done, all, elapsed));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break,
-        }
-        if results.len() as u64 == options.arrays {
-            break;
+            Err(RecvTimeoutError::Disconnected) => break false,
         }
         if interrupt.has_come() {
-            results.sort_by_key(|result| result.number);
-            return Ok((results, End::Signal));
+            break true;
         }
+    };
+    results.sort_by_key(|result: &ArrayResult| result.number);
+    failed.sort_by_key(|array: &Failed| array.number);
+    if signal {
+        return Ok(Outcome { results, failed, end: End::Signal });
     }
     let series = series.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    let series = series.map_err(|ArrayError { number, source }| {
-        anyhow::Error::from(source)
-            .context(format!("array {number} of the series {}", options.seed))
-    })?;
+    if results.is_empty()
+        && let Some(ArrayError { number, source }) = series.failed.into_iter().next()
+    {
+        let place = format!("array {number} of the series {}", options.seed);
+        return Err(anyhow::Error::from(source).context(place));
+    }
     let end = if series.is_complete { End::Complete } else { End::OfTime };
-    Ok((series.results, end))
+    Ok(Outcome { results, failed, end })
 }
 
 fn line(done: u64, all: u64, elapsed: Duration) -> String {

@@ -134,6 +134,24 @@ fn interrupted_series_tells_what_is_done() {
     assert!(said(&output).contains(&ended), "{}", said(&output));
 }
 
+/// Of the series 7 array 2 has seven drives, and array 3 three.
+#[test]
+fn an_array_that_cannot_be_compared_does_not_end_the_others() {
+    let four = ["--first", "2", "--set", "copies = 4", "--json", "-", "--threads", "2"];
+    let output = series(&four);
+    assert_eq!(output.status.code(), Some(3), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&told["is_complete"], &told["summary"]["arrays"]), (&false.into(), &1.into()));
+    let (compared, failed) = (&told["arrays"], &told["failed"]);
+    assert_eq!((&compared[0]["number"], &failed[0]["number"]), (&2.into(), &3.into()));
+    let why = "`copies` must be from 2 to 3, not 4";
+    assert!(failed[0]["error"].as_str().unwrap().contains(why), "{failed}");
+    let first = "1 of 2 arrays could not be compared, the first of them array 3: ";
+    let error = said(&output);
+    assert!(error.contains(first) && error.contains(why), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+}
+
 #[test]
 fn arrays_replay_recordings() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/sqlite.parquet");

@@ -45,7 +45,8 @@ impl Trimtab {
     pub(super) fn price(&self, replica: Replica, length: u64) -> f64 {
         let at = replica.index();
         let pace = self.queues[at].pace();
-        let price = |calibration: &Calibration| calibration.price(self.out[at], pace);
+        let usual = self.typical[at].get();
+        let price = |calibration: &Calibration| calibration.price(self.out[at], pace, usual);
         self.weight(length) * self.calibrations.get(at).map(price).unwrap_or_default()
     }
 

@@ -121,8 +121,8 @@ pub struct Series {
     pub results: Vec<ArrayResult>,
     /// Those that could not be, by number.
     pub failed: Vec<ArrayError>,
-    /// Whether all were tried: the time may have ended it.
-    pub is_complete: bool,
+    /// Whether there are no others: the time may have ended it.
+    pub all_tried: bool,
 }
 
 /// Runs a series. `done` is called after each array, in any order.
@@ -143,7 +143,7 @@ pub fn run_series(
         done(&result);
         Some(result)
     });
-    let is_complete = tried.iter().all(Option::is_some);
+    let all_tried = tried.iter().all(Option::is_some);
     let (mut results, mut failed) = (Vec::new(), Vec::new());
     for array in tried.into_iter().flatten() {
         match array {
@@ -151,22 +151,42 @@ pub fn run_series(
             Err(error) => failed.push(error),
         }
     }
-    Series { results, failed, is_complete }
+    Series { results, failed, all_tried }
 }
+
+/// As a random array is written, with as many replicas as one may have: what does not fit it fits none. To draw
+/// one takes a second.
+const LARGEST: &str = r#"
+seeds = [1]
+phase_one = { reads = 1 }
+phase_two = { reads = 1 }
+correlated_bursts = true
+refusal_samples = 0
+costs.failover_us = 0
+
+[[device]]
+count = 8
+profile = "femu"
+workload = { read_share = 1, sizes = [{ bytes = 4096, weight = 1 }], offsets = { kind = "uniform" }, arrivals = { kind = "poisson", iops = 1 } }
+"#;
 
 /// The rows of a series.
 ///
 /// # Errors
-/// A row is not valid, as in a scenario.
+/// A row or a setting is not valid, as in a scenario.
 pub fn rows(options: &SeriesOptions) -> Result<Vec<Entry>, Error> {
-    let text = scenario(options, &options.array(options.first)?);
+    let text = with_rows(options, LARGEST);
     Ok(Comparison::parse(&text, Path::new(""))?.entries)
 }
 
 /// The scenario of an array, with the series' rows.
 #[must_use]
 pub fn scenario(options: &SeriesOptions, array: &RandomArray) -> String {
-    format!("strategies = [{}]\n{}{}", options.rows.join(", "), options.settings, array.text)
+    with_rows(options, &array.text)
+}
+
+fn with_rows(options: &SeriesOptions, text: &str) -> String {
+    format!("strategies = [{}]\n{}{text}", options.rows.join(", "), options.settings)
 }
 
 fn run_array(

@@ -86,8 +86,9 @@ const DOUBT: f64 = 1.5;
 const FIRST_WINDOW: f64 = 4.0;
 const LEAST_WINDOW: f64 = 4.0;
 const CONGESTED: f64 = 8.0;
-/// A queue makes reads so many times longer, at most, for the price of a request: where it is longer the
-/// drive is overloaded for a while, which ends, and is not in the equilibrium that the price assumes.
+/// So many times the latency without a queue is added by one at most, for the price of a request: where it
+/// is more the drive is overloaded for a while, which ends, and is not in the equilibrium that the price
+/// assumes.
 const MOST_CROWDING: f64 = 8.0;
 /// The step of the running medians, and the reads after which they count.
 const MEDIAN_STEP: f64 = 0.02;

@@ -51,7 +51,8 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
-    /// A replica whose reads take so long, as far as is known before the first of them is complete.
+    /// A replica whose reads take so long, as far as is known before the first of them is complete, which
+    /// replaces it.
     pub(crate) fn expecting(latency: Nanos) -> Self {
         let latency = latency.0 as f64;
         Self { response: latency, service: latency, ..Self::default() }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use serde::Serialize;
 use trimtab_compare::random::{
-    ArrayError, ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, Recording, SeriesOptions,
+    ArrayError, ArrayResult, FIGURES, LEAST, LEVEL, MARGIN, Recording, Series, SeriesOptions,
     SeriesSummary, Standing, TIE, run_series, scenario,
 };
 use trimtab_compare::{BuiltinTrainer, Entry, StrategyKind, random};
@@ -61,6 +61,9 @@ struct Failed {
     error: String,
 }
 
+/// Arrays that could not be compared, of which the table and the page have the reasons.
+const MOST_SHOWN: usize = 10;
+
 /// More than anyone waits for.
 const MOST_ARRAYS: u64 = 1_000_000;
 
@@ -93,7 +96,7 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     // An empty result does not replace what an earlier run has left.
     let has_results = !results.is_empty() || is_complete;
     if let Some(page) = page.filter(|_| has_results) {
-        page.write(&self::page::page(&options, &rows, &summary, &results))?;
+        page.write(&self::page::page(&options, &rows, &summary, &results, &failed))?;
     }
     let to_standard_output = matches!(json, Some(Json::StandardOutput));
     if let Some(json) = json.filter(|_| has_results || to_standard_output) {
@@ -112,10 +115,10 @@ pub(super) fn run(args: &Args, arrays: u64) -> Result<()> {
     }
     if !args.quiet && !to_standard_output && has_results {
         let mut out = console::out(false);
-        out.write_all(text(&options, &rows, &summary, &results).as_bytes())?;
+        out.write_all(text(&options, &rows, &summary, &results, &failed).as_bytes())?;
         out.flush()?;
     }
-    let done = results.len();
+    let done = results.len() + failed.len();
     let mut why = Vec::new();
     if let [first, ..] = failed.as_slice() {
         why.push(format!(
@@ -160,7 +163,7 @@ const POLL: Duration = Duration::from_millis(20);
 /// results, and the others are left to the end of the process.
 ///
 /// # Errors
-/// The error of the first array, if none can be compared: then it is most likely that of all.
+/// The error of the first array, if all were tried and none can be compared.
 fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<Outcome> {
     let interrupt = Interrupt::catch_beside(options.threads, &[])?;
     let (each, ended) = mpsc::channel();
@@ -193,6 +196,9 @@ fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<Outcome> {
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break false,
         }
+        if (results.len() + failed.len()) as u64 == options.arrays {
+            break false;
+        }
         if interrupt.has_come() {
             break true;
         }
@@ -202,14 +208,16 @@ fn until_interrupted(options: &SeriesOptions, quiet: bool) -> Result<Outcome> {
     if signal {
         return Ok(Outcome { results, failed, end: End::Signal });
     }
-    let series = series.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-    if results.is_empty()
-        && let Some(ArrayError { number, source }) = series.failed.into_iter().next()
+    let Series { failed: errors, all_tried, .. } =
+        series.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+    if all_tried
+        && results.is_empty()
+        && let Some(ArrayError { number, source }) = errors.into_iter().next()
     {
         let place = format!("array {number} of the series {}", options.seed);
         return Err(anyhow::Error::from(source).context(place));
     }
-    let end = if series.is_complete { End::Complete } else { End::OfTime };
+    let end = if all_tried { End::Complete } else { End::OfTime };
     Ok(Outcome { results, failed, end })
 }
 
@@ -251,18 +259,26 @@ fn text(
     rows: &[Entry],
     summary: &SeriesSummary,
     results: &[ArrayResult],
+    failed: &[Failed],
 ) -> String {
-    let facts = facts(options, results);
+    let facts = facts(options, results, failed);
     let (strategies, standing) = (strategies(summary), standing(summary));
     let verdict = verdict(rows, summary);
     let worst = worst(results);
     format!("{facts}\n{strategies}\n{standing}\n{worst}\n{verdict}\n")
 }
 
-fn facts(options: &SeriesOptions, results: &[ArrayResult]) -> Facts {
+fn facts(options: &SeriesOptions, results: &[ArrayResult], failed: &[Failed]) -> Facts {
     let mut facts = Facts::new();
     facts.add("seed of the series", options.seed.to_string());
     facts.add("arrays", results.len().to_string());
+    // Those that are left out are not a random sample.
+    for Failed { number, error } in failed.iter().take(MOST_SHOWN) {
+        facts.add("could not be compared", format!("array {number}: {error}"));
+    }
+    if failed.len() > MOST_SHOWN {
+        facts.add("could not be compared", format!("{} more", failed.len() - MOST_SHOWN));
+    }
     let reads = results.iter().map(|array| array.reads).min().unwrap_or_default();
     facts.add("reads", format!("{} of each array, at least", trimtab_report::count(reads)));
     if !options.recordings.is_empty() {

@@ -134,22 +134,31 @@ fn interrupted_series_tells_what_is_done() {
     assert!(said(&output).contains(&ended), "{}", said(&output));
 }
 
-/// Of the series 7 array 2 has seven drives, and array 3 three.
+/// Of the series 7 arrays 3, 4 and 7 have three drives, and array 8 four.
 #[test]
 fn an_array_that_cannot_be_compared_does_not_end_the_others() {
-    let four = ["--first", "2", "--set", "copies = 4", "--json", "-", "--threads", "2"];
-    let output = series(&four);
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("series.html");
+    let four = |first: &'static str| ["--first", first, "--set", "copies = 4", "--threads", "2"];
+    let shown = ["--json", "-", "--report", page.to_str().unwrap()];
+    let output = series(&[&four("7")[..], &shown].concat());
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     let told: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&told["is_complete"], &told["summary"]["arrays"]), (&false.into(), &1.into()));
     let (compared, failed) = (&told["arrays"], &told["failed"]);
-    assert_eq!((&compared[0]["number"], &failed[0]["number"]), (&2.into(), &3.into()));
+    assert_eq!((&compared[0]["number"], &failed[0]["number"]), (&8.into(), &7.into()));
     let why = "`copies` must be from 2 to 3, not 4";
     assert!(failed[0]["error"].as_str().unwrap().contains(why), "{failed}");
-    let first = "1 of 2 arrays could not be compared, the first of them array 3: ";
+    let first = "1 of 2 arrays could not be compared, the first of them array 7: ";
     let error = said(&output);
     assert!(error.contains(first) && error.contains(why), "{error}");
     assert_eq!(error.lines().count(), 1, "{error}");
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("could not be compared") && page.contains("array 7: "));
+    // None of these can be compared.
+    let output = series(&four("3"));
+    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert!(said(&output).contains(why), "{}", said(&output));
 }
 
 #[test]

@@ -5,15 +5,16 @@ use trimtab_compare::random::{ArrayResult, FIGURES, SeriesOptions, SeriesSummary
 use trimtab_report::chart::{self, Axis, BinnedSeries, Unit};
 use trimtab_report::{Page, Section};
 
-use super::{NAMES, facts, standing, strategies, verdict, worst};
+use super::{Failed, NAMES, facts, standing, strategies, verdict, worst};
 
 pub(super) fn page(
     options: &SeriesOptions,
     rows: &[Entry],
     summary: &SeriesSummary,
     results: &[ArrayResult],
+    failed: &[Failed],
 ) -> Page {
-    let mut facts = facts(options, results);
+    let mut facts = facts(options, results, failed);
     facts.add("trimtab", env!("CARGO_PKG_VERSION"));
     let name = rows.last().map_or("base", |row| row.name.as_str());
     let mut page = Page::new(format!("{name} on {} random arrays", results.len()), facts);

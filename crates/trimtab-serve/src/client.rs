@@ -221,7 +221,8 @@ impl<I: DeviceInfo> ReplyWait<'_, I> {
                 Ok(_) => {}
             }
             if let Err(error) = self.check() {
-                return error;
+                // It may have shut down in order while that was found out.
+                return self.device.run_directory.find(name).err().unwrap_or(error);
             }
             thread::sleep(Duration::from_millis(5));
         }
@@ -235,7 +236,11 @@ impl<I: DeviceInfo> ReplyWait<'_, I> {
             match stream.read(&mut piece) {
                 Ok(0) => break,
                 Ok(n) => line.extend_from_slice(&piece[..n]),
-                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.check()?,
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                    if let Err(error) = self.check() {
+                        line.extend(last_words(stream).ok_or(error)?);
+                    }
+                }
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) if has_ended(&e) => return Err(self.ended()),
                 Err(e) => return Err(self.failed()(e)),
@@ -249,6 +254,15 @@ impl<I: DeviceInfo> ReplyWait<'_, I> {
         }
         Ok(line)
     }
+}
+
+/// What a server has sent that is taken for dead or busy: it may have replied, and ended as it should,
+/// while that was found out. `None`: nothing.
+fn last_words(stream: &mut UnixStream) -> Option<Vec<u8>> {
+    let mut piece = vec![0; 1 << 16];
+    let sent = stream.read(&mut piece).ok().filter(|&sent| sent > 0)?;
+    piece.truncate(sent);
+    Some(piece)
 }
 
 /// Whether an error means that no server listens.
@@ -340,4 +354,22 @@ fn is_disconnected(stream: &UnixStream) -> bool {
     let mut peer = [PollFd::new(stream, PollFlags::RDHUP)];
     let seen = poll(&mut peer, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     seen.is_ok() && peer[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_sent_before_it_ended_is_read() {
+        let (mut server, mut client) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+        assert_eq!(last_words(&mut client), None, "it has sent nothing yet");
+        server.write_all(b"{}\n").unwrap();
+        drop(server);
+        assert_eq!(last_words(&mut client).as_deref(), Some(&b"{}\n"[..]));
+        assert_eq!(last_words(&mut client), None, "there is no more");
+    }
 }

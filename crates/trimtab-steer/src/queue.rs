@@ -189,18 +189,23 @@ mod tests {
         let mut busy = fast;
         (0..3).for_each(|_| busy.sent(Nanos::ZERO, Op::Read));
         assert!(busy.score() < slow.score(), "a queue of three is sooner than the slow drive");
-        let ended = Ended {
-            request: RequestId(0),
-            replica: Replica(0),
-            op: Op::Read,
-            sent: Nanos::ZERO,
-            ticket: Ticket(0),
-            outcome: Some(Outcome::Done),
-        };
+        let ended = ended_read(Nanos::ZERO, Outcome::Done);
         let mut slow = slow;
         slow.sent(Nanos::ZERO, Op::Read);
         slow.completed(Nanos::from_micros(1), &ended);
         assert!(slow.score() < fast.score(), "what is seen counts, not what was expected");
+    }
+
+    /// A read that was sent then, and has ended.
+    fn ended_read(sent: Nanos, outcome: Outcome) -> Ended {
+        Ended {
+            request: RequestId(0),
+            replica: Replica(0),
+            op: Op::Read,
+            sent,
+            ticket: Ticket(0),
+            outcome: Some(outcome),
+        }
     }
 
     /// Requests in flight, and a pace.
@@ -231,14 +236,7 @@ mod tests {
     fn the_pace_is_what_a_request_takes_of_the_drive() {
         let mut drive = QueueState::default();
         let us = Nanos::from_micros;
-        let ended = |sent| Ended {
-            request: RequestId(0),
-            replica: Replica(0),
-            op: Op::Read,
-            sent,
-            ticket: Ticket(0),
-            outcome: Some(Outcome::Done),
-        };
+        let ended = |sent| ended_read(sent, Outcome::Done);
         // Four at a time, each 100 µs: one completes every 25 µs.
         (0..4).for_each(|_| drive.sent(Nanos::ZERO, Op::Read));
         for i in 4..10_000_u64 {
@@ -260,14 +258,7 @@ mod tests {
         drive.sent(us(1000), Op::Write);
         drive.sent(us(1030), Op::Read);
         assert!(!drive.is_stuck(us(1040)) && drive.is_stuck(us(1041)));
-        let ended = Ended {
-            request: RequestId(0),
-            replica: Replica(0),
-            op: Op::Read,
-            sent: us(1030),
-            ticket: Ticket(0),
-            outcome: Some(Outcome::Done),
-        };
+        let ended = ended_read(us(1030), Outcome::Done);
         drive.completed(us(1050), &ended);
         assert!(!drive.is_stuck(us(1060)));
     }
@@ -277,14 +268,7 @@ mod tests {
         let mut drive = QueueState::default();
         let end = |drive: &mut QueueState, outcome| {
             drive.sent(Nanos::ZERO, Op::Read);
-            let ended = Ended {
-                request: RequestId(0),
-                replica: Replica(0),
-                op: Op::Read,
-                sent: Nanos::ZERO,
-                ticket: Ticket(0),
-                outcome: Some(outcome),
-            };
+            let ended = ended_read(Nanos::ZERO, outcome);
             drive.completed(Nanos::from_micros(1), &ended);
         };
         (0..2).for_each(|_| end(&mut drive, Outcome::Error));

@@ -18,6 +18,15 @@
 //! noticed after a bounded loss however long it was good before. What is lost goes on being
 //! explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
+//! That test is patient, and a small lasting loss is a loss as well. So the array's contests are also decided
+//! by the mean of the last hundred differences. What is said to gain much ([`Question::Refused`],
+//! [`Question::FarBehind`]) is followed at once, and no longer once a trial has shown a mean below zero by
+//! more than does not matter ([`IMMATERIAL`]): when a drive stalls there is no time for proof. What is said
+//! to gain little ([`Question::Ranked`], [`Question::Queue`]) may as well lose: the reads beside it, the
+//! forecast's errors and the costs are as large as the gain. It is followed once pairs have shown that it
+//! gains. Until then each such read, as far as pairs may be begun, is a pair, so that neither
+//! proof nor trial costs a tail.
+//!
 //! # What a wrong predictor can cost
 //!
 //! Let `C` be the longest difference that counts: differences are clipped to it. Let the moved
@@ -34,10 +43,12 @@
 //!   [`EXPLORED`] for reads that only the queue moves while others follow forecasts, or more if
 //!   pairs would exceed [`PAIRED`] of all reads: at most 1 / [`PAIRED`], times the weight of a
 //!   pair. Longer reads than [`MOST_TOKENS`] usual ones are never pairs, and no pair costs more.
+//!   A mean may end it earlier, and win it again earlier; what was won by the mean is lost when that is
+//!   below zero, or by the sums.
 //! - While all contests are lost, one read in `EXPLORED` or fewer is forecast (one in
 //!   `EXPLORED_MOST` after surprising latencies), and costs an extra I/O where it would be
 //!   moved. What is won by chance is lost again after the same bounded loss; each time it is
-//!   explored half as often as before, and takes twice the gain to be won again.
+//!   explored half as often as before, and takes twice the sum to be won again.
 //!
 //! The bound is one of the reads that are moved. That they delay others is measured beside the pairs,
 //! by how many reads come after them, and charged as the toll. It is an estimate: latencies that
@@ -46,8 +57,9 @@
 
 use trimtab_io::{Nanos, RequestId, mix64};
 
-use crate::contest::{Contest, EXPLORED};
+use crate::contest::{Contest, EXPLORED, Prior};
 use crate::control_figures::{ControlFigures, Measured};
+use crate::question::{QUESTIONS, Question};
 use crate::replica::{MOST_DRIVES, Replica};
 
 /// What the longest difference keeps with each pair.
@@ -65,24 +77,17 @@ const MOST_PAIRS: usize = 64;
 /// already wait for it, and no pair sees that. Without it reads would move until all replicas are
 /// equally slow, though each move gains nothing (Wardrop, 1952).
 const TOLL: f64 = 0.1;
+/// What moves that are trusted may lose in the mean before it counts as a loss: an absolute part, ns, and a
+/// share of the mean latency.
+const IMMATERIAL_NANOS: f64 = 2000.0;
+const IMMATERIAL: f64 = 0.02;
+/// A question is asked if one in so many forecasts asks it.
+const ASKED: u64 = 1024;
+/// The weight of a read in the mean latency.
+const MEAN_WEIGHT: f64 = 0.002;
 /// The weight of a read in the share of reads that are moved, and the least share that counts.
 const MOVED_WEIGHT: f64 = 0.005;
 const LEAST_MOVED: f64 = 0.002;
-
-/// What pairs decide: the first alternative is followed while its contest is not lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Question {
-    /// To leave a primary that is refused, or to stay.
-    Refused,
-    /// To leave a primary that ranks behind another replica, or to stay.
-    Ranked,
-    /// To go where the queue is shortest, or to stay.
-    Queue,
-    /// To go where the forecast says, or where the queue is shortest.
-    Forecast,
-}
-
-const QUESTIONS: usize = 4;
 
 /// What becomes of a read.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,6 +125,11 @@ pub(crate) struct ControlGroup {
     tokens: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
+    /// The mean latency, ns.
+    mean: f64,
+    /// The forecasts so far, and which was the last that asked each question.
+    forecasts: u64,
+    asked: [u64; QUESTIONS],
     /// The share of the forecast reads that their forecasts would move, and what a forecast
     /// costs, ns.
     moved: f64,
@@ -152,14 +162,16 @@ pub(crate) struct Pair {
 impl ControlGroup {
     /// `longest` is as long as reads take that count.
     pub(crate) fn new(longest: Nanos, seed: u64) -> Self {
-        let new = [Contest::NEW; QUESTIONS];
         Self {
-            array: new,
-            drives: [new; MOST_DRIVES],
+            array: Question::ALL.map(|question| Contest::new(question.prior())),
+            drives: [[Contest::new(Prior::Sums); QUESTIONS]; MOST_DRIVES],
             pairs: Vec::with_capacity(MOST_PAIRS),
             measured: Measured::new(),
             tokens: MOST_TOKENS,
             scale: longest.0 as f64,
+            mean: 0.0,
+            forecasts: 0,
+            asked: [0; QUESTIONS],
             moved: 0.5,
             inference: 0.0,
             seed,
@@ -172,8 +184,10 @@ impl ControlGroup {
     pub(crate) fn forecasts(&mut self, primary: Replica) -> bool {
         self.tokens = (self.tokens + PAIRED).min(MOST_TOKENS);
         self.follows_forecast(primary) || {
-            let moves = [Question::Refused, Question::Ranked, Question::Forecast];
-            let explored = self.explored(primary, &moves);
+            let explored = self.explored(primary, |question| {
+                question != Question::Queue
+                    && (!self.array[question as usize].on_trial || self.is_asked(question))
+            });
             self.draw(explored)
         }
     }
@@ -191,10 +205,15 @@ impl ControlGroup {
         let toll = |side: Replica| if side == pair.primary { 0.0 } else { pair.toll };
         let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
         toll + match pair.question {
-            Question::Refused | Question::Forecast => inference,
+            Question::Refused | Question::FarBehind | Question::Forecast => inference,
             Question::Ranked => inference + TOLL * pair.typical.0 as f64,
-            Question::Queue => 0.0,
+            Question::Queue => TOLL * pair.typical.0 as f64,
         }
+    }
+
+    /// The mean latency, ns.
+    pub(crate) const fn mean(&self) -> f64 {
+        self.mean
     }
 
     /// Decides on a read with this primary replica: `forecast` is where the forecast, if there is
@@ -209,9 +228,16 @@ impl ControlGroup {
         weight: f64,
         rarity: f64,
     ) -> Decision {
-        let by_queue = if self.holds(primary, Question::Queue) { queue } else { primary };
-        let by_queue = (by_queue, Choice::Queue);
+        let moves = forecast.filter(|&(wanted, _)| wanted != primary);
+        self.forecasts += u64::from(forecast.is_some());
+        if let Some((_, question)) = moves {
+            self.asked[question as usize] = self.forecasts;
+        }
         let follows = self.follows_forecast(primary);
+        // Where forecasts are better than queues, a read that is not to follow its forecast stays.
+        let stays = follows && forecast.is_some();
+        let by_queue = if !stays && self.holds(primary, Question::Queue) { queue } else { primary };
+        let by_queue = (by_queue, Choice::Queue);
         let followed = forecast.filter(|&(wanted, question)| {
             follows && (wanted == primary || self.holds(primary, question))
         });
@@ -222,7 +248,7 @@ impl ControlGroup {
             ([wanted, primary], forecast.map(|(_, question)| question)),
             ([wanted, queue], forecast.map(|_| Question::Forecast)),
             // A read that follows its forecast would not go where the queue says.
-            ([queue, primary], followed.is_none().then_some(Question::Queue)),
+            ([queue, primary], (followed.is_none() && !stays).then_some(Question::Queue)),
         ];
         let differs = |&([first, second], question): &([Replica; 2], Option<Question>)| {
             let is_one = to == first || to == second;
@@ -241,8 +267,9 @@ impl ControlGroup {
             let one_in = match (self.holds(primary, question) || is_drawn, question) {
                 // Pairs are for the forecasts first, while these are followed.
                 (true, Question::Queue) if follows => EXPLORED,
+                (true, _) if self.array[question as usize].on_trial => 1,
                 (true, _) => SHARE,
-                (false, _) => self.explored(primary, &[question]),
+                (false, _) => self.explored(primary, |it| it == question),
             };
             self.draw(one_in)
         });
@@ -255,15 +282,28 @@ impl ControlGroup {
         Decision { to, by, rival, weight }
     }
 
+    /// Whether one of the last forecasts asked this.
+    fn is_asked(&self, question: Question) -> bool {
+        self.forecasts - self.asked[question as usize] < ASKED
+    }
+
     /// Whether forecasts are followed, if they say to move.
     fn follows_forecast(&self, primary: Replica) -> bool {
-        let moves = [Question::Refused, Question::Ranked];
-        moves.iter().any(|&question| self.holds(primary, question))
+        let holds = |&question: &Question| {
+            self.holds(primary, question) || self.array[question as usize].on_trial
+        };
+        // A question that no forecast asks any more is no reason to pay for forecasts, once another was
+        // answered against them.
+        let none_lost = Question::MOVES.iter().all(holds);
+        let may_move =
+            |question: &Question| holds(question) && (none_lost || self.is_asked(*question));
+        Question::MOVES.iter().any(may_move)
             && (self.holds(primary, Question::Forecast) || !self.holds(primary, Question::Queue))
     }
 
     /// A read of a replica has taken `latency`; half of them take less than `typical`.
     pub(crate) fn observed(&mut self, replica: Replica, latency: Nanos, typical: Nanos) {
+        self.mean += MEAN_WEIGHT * (latency.0 as f64 - self.mean);
         if latency.0 > typical.0.saturating_mul(SURPRISE) {
             let of_drive = self.drives[replica.index()].iter_mut();
             of_drive.chain(&mut self.array).for_each(Contest::surprise);
@@ -329,8 +369,12 @@ impl ControlGroup {
             self.measured.pair(first, second, pair.clip);
         }
         self.scale = (self.scale * SCALE_KEPT).max(clip);
-        self.array[pair.question as usize].record(gain, self.scale);
-        self.drives[pair.primary.index()][pair.question as usize].record(gain, self.scale);
+        let slack = match pair.question.prior() {
+            Prior::Trusted => IMMATERIAL_NANOS + IMMATERIAL * self.mean,
+            Prior::Doubted | Prior::Sums => 0.0,
+        };
+        self.array[pair.question as usize].record(gain, self.scale, slack);
+        self.drives[pair.primary.index()][pair.question as usize].record(gain, self.scale, slack);
     }
 
     /// What the pairs of moved reads have measured.
@@ -349,14 +393,15 @@ impl ControlGroup {
     }
 
     /// One read in so many is explored.
-    fn explored(&self, primary: Replica, questions: &[Question]) -> u64 {
-        let of = |&question: &Question| {
+    fn explored(&self, primary: Replica, which: impl Fn(Question) -> bool) -> u64 {
+        let of = |question: Question| {
             let at = question as usize;
             let contests = [&self.array[at], &self.drives[primary.index()][at]];
             let lost = contests.into_iter().filter(|contest| !contest.holds);
             lost.map(|contest| contest.explored).max()
         };
-        questions.iter().filter_map(of).min().unwrap_or(EXPLORED)
+        let questions = Question::ALL.into_iter().filter(|&question| which(question));
+        questions.filter_map(of).min().unwrap_or(EXPLORED)
     }
 
     /// True for one call in `one_in`, at random.
@@ -512,12 +557,14 @@ mod tests {
     }
 
     #[test]
-    fn reads_that_only_the_queue_moves_are_pairs_too() {
+    fn pairs_are_for_the_forecasts_while_these_are_followed() {
         let mut control = control();
         assert!(!questions(&mut control, 1_000).contains(&Question::Queue));
-        // Forecasts are followed still, where a primary is refused.
-        control.array[Question::Ranked as usize].holds = false;
-        assert!(control.follows_forecast(PRIMARY));
+        for lost in Question::MOVES {
+            let contest = &mut control.array[lost as usize];
+            (contest.holds, contest.on_trial) = (false, false);
+        }
+        assert!(!control.follows_forecast(PRIMARY));
         assert!(questions(&mut control, 1_000).contains(&Question::Queue));
     }
 

@@ -77,7 +77,8 @@ mod tests {
     use trimtab_io::RequestId;
 
     use super::*;
-    use crate::control::{ControlGroup, Pair, Question};
+    use crate::control::{ControlGroup, Pair};
+    use crate::question::Question;
     use crate::replica::Replica;
 
     const CLIP: Nanos = Nanos::from_micros(10_000);

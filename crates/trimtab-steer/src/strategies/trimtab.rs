@@ -5,13 +5,14 @@ use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
 use crate::calibration::Calibration;
-use crate::control::{Choice, ControlGroup, Pair, Question};
+use crate::control::{Choice, ControlGroup, Pair};
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::externality::Externality;
 use crate::median::RunningMedian;
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
+use crate::question::Question;
 use crate::queue::QueueState;
 use crate::replica::{MOST_DRIVES, Replica, Replicas};
 use crate::strategy::{Ended, Strategy};
@@ -110,6 +111,8 @@ struct Best {
     late: Replicas,
     /// The number of forecasts that this took.
     forecasts: u64,
+    /// By how much its wait is less than the primary's, ns.
+    gain: f64,
 }
 
 /// How long a replica is avoided before it is probed.
@@ -308,7 +311,7 @@ impl Trimtab {
                 _ => forecast.probability < best.forecast.probability,
             });
             if is_less {
-                best = Some(Best { replica, forecast, wait, late, forecasts });
+                best = Some(Best { replica, forecast, wait, late, forecasts, gain: 0.0 });
             }
         }
         best.map(|best| Best { late, forecasts, ..best })
@@ -338,10 +341,12 @@ impl Trimtab {
     fn calibrated_wait(&mut self, turn: &Turn<'_>) -> Option<Best> {
         let primary = turn.primary();
         let mut best = self.least_wait(turn, None, |replica| replica == primary)?;
+        let stayed = best.wait.unwrap_or_default();
         let mut forecast: &[Replica] = &[primary];
         if !self.is_fast_enough(turn, &best) {
             let admits = self.admitting(turn);
             best = self.least_wait(turn, Some(best), |replica| admits.has(replica))?;
+            best.gain = stayed.since(best.wait.unwrap_or_default()).0 as f64;
             forecast = turn.order();
         }
         for at in forecast.iter().map(|replica| replica.index()) {
@@ -350,12 +355,23 @@ impl Trimtab {
         Some(best)
     }
 
+    /// Why the read would leave its primary.
+    fn question(&self, primary: Replica, late: Replicas, best: Option<&Best>) -> Question {
+        if late.has(primary) {
+            return Question::Refused;
+        }
+        let (Some(control), Some(best)) = (&self.control, best) else { return Question::Ranked };
+        let typical = self.typical[primary.index()].get().0 as f64;
+        let inference = self.settings.costs.inference.0 as f64 * self.predictors.replicas() as f64;
+        Question::of_gain(best.gain, typical, control.mean(), inference)
+    }
+
     /// Sends the read where it gets its data soonest: by the forecast, if there is one, or by the
     /// queues, or to its primary, as the control group has found to be best.
     fn steer(&mut self, turn: &mut Turn<'_>, best: Option<Best>) {
         let (now, primary, costs) = (turn.now(), turn.primary(), self.settings.costs);
         let late = best.as_ref().map_or(Replicas::NONE, |best| best.late);
-        let question = if late.has(primary) { Question::Refused } else { Question::Ranked };
+        let question = self.question(primary, late, best.as_ref());
         let wanted = best.as_ref().map(|best| (best.replica, question));
         let forecasts = best.as_ref().map_or(0, |best| best.forecasts);
         let inference = Nanos(costs.inference.0 * forecasts);

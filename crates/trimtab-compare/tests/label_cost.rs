@@ -80,8 +80,8 @@ fn report(what: &str, array: &Array) -> Report {
     for row in &report.strategies[1..] {
         let gain = base - figure(row, "mean_ns");
         _ = writeln!(io::stderr(), "{what}, {}: {gain:.0} of {base:.0} ns saved", row.name);
-        // Where nothing is to be gained, exploration may cost a ten-thousandth.
-        assert!(gain > -1e-4 * base, "{what}, {}: {gain} ns", row.name);
+        // Where nothing is to be gained, trials and exploration may cost two ten-thousandths.
+        assert!(gain > -2e-4 * base, "{what}, {}: {gain} ns", row.name);
         assert_eq!(row.seeds[0].errors, 0, "{what}");
     }
     report

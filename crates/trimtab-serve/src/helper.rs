@@ -31,6 +31,7 @@ use trimtab_io::Nanos;
 
 use super::error::Error;
 use super::loopdev::{self, LoopDevice};
+use super::protect;
 use super::transfers::{self, Pace, Transfer};
 use super::ublk::{self, Control};
 use trimtab_io::monotonic;
@@ -261,6 +262,9 @@ fn act(job: Job) -> Result<Outcome, Error> {
                 Some(scheduler) => {
                     control.start(device, server).map_err(failed("start"))?;
                     loopdev::set_scheduler(&path, &scheduler)?;
+                    if protect::memory_is_limited() {
+                        loopdev::limit_dirty(&path, true);
+                    }
                 }
                 None => control.end_recovery(device, server).map_err(failed("take over"))?,
             }

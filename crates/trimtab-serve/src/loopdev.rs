@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Opcode};
 
 use super::error::Error;
+use super::protect;
 
 // <linux/loop.h>
 const LOOP_CONFIGURE: Opcode = 0x4C0A;
@@ -58,6 +59,9 @@ impl LoopDevice {
         let file = file.map_err(Error::system("open the device's file"))?;
         let mut device = Self::attach_file(&file, block_bytes)?;
         device.set_scheduler(scheduler)?;
+        if protect::memory_is_limited() {
+            limit_dirty(&device.path, true);
+        }
         Ok(device)
     }
 
@@ -144,6 +148,14 @@ pub(crate) fn set_scheduler(path: &Path, scheduler: &str) -> Result<Option<Strin
     Ok(current)
 }
 
+/// Has the kernel count a device's dirty pages exactly when it makes writers wait (`strict_limit`), or
+/// not. Otherwise it goes by figures of their control group that may be seconds old: in a group with
+/// little memory all of it may wait to be written to the device, and a server in that group has
+/// none left to write it with. Kernels without that file keep exact figures of control groups.
+pub(crate) fn limit_dirty(path: &Path, strictly: bool) {
+    _ = fs::write(sys(path).join("bdi/strict_limit"), if strictly { "1" } else { "0" });
+}
+
 /// Restores a device's scheduler, if it was changed.
 pub(crate) fn restore_scheduler(path: &Path, before: Option<&str>) {
     if let Some(before) = before {
@@ -154,6 +166,8 @@ pub(crate) fn restore_scheduler(path: &Path, before: Option<&str>) {
 /// Detaches a device, and waits some seconds until it has released its file. An open device is
 /// detached when it is closed.
 pub(crate) fn detach(path: &Path) {
+    // It outlives the attachment.
+    limit_dirty(path, false);
     let Ok(device) = File::options().read(true).write(true).open(path) else { return };
     // SAFETY: LOOP_CLR_FD takes no argument.
     let cleared = unsafe { ioctl::ioctl(&device, ioctl::NoArg::<LOOP_CLR_FD>::new()) };

@@ -2,6 +2,7 @@
 //! memory the kernel would write dirty pages, to the very drive that waits for the memory.
 
 use std::io;
+use std::path::Path;
 
 use rustix::mm::MlockAllFlags;
 
@@ -12,6 +13,22 @@ pub fn available_memory() -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib << 10)
+}
+
+/// Whether this process's control group, or one above it, has a limit of memory. Of groups of version 2:
+/// those of version 1 do not make writers wait.
+pub(crate) fn memory_is_limited() -> bool {
+    let groups = std::fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
+    let own = groups.lines().find_map(|line| line.strip_prefix("0::/"));
+    own.is_some_and(|own| is_limited(Path::new("/sys/fs/cgroup"), own))
+}
+
+/// Whether this group below `root`, or one above it, has a limit of memory.
+fn is_limited(root: &Path, group: &str) -> bool {
+    let group = root.join(group);
+    let groups = group.ancestors().take_while(|group| group.starts_with(root));
+    let mut limits = groups.filter_map(|at| std::fs::read_to_string(at.join("memory.max")).ok());
+    limits.any(|limit| limit.trim() != "max")
 }
 
 /// Favours this process over programs that compute, which would slow the device. Failure is
@@ -52,4 +69,25 @@ pub fn serve_io() -> Vec<String> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_of_any_group_above_counts() {
+        let root = tempfile::tempdir().unwrap();
+        let set = |group: &str, limit: &str| {
+            let path = root.path().join(group);
+            std::fs::create_dir_all(&path).unwrap();
+            std::fs::write(path.join("memory.max"), limit).unwrap();
+        };
+        set("user/shell", "max\n");
+        assert!(!is_limited(root.path(), "user/shell") && !is_limited(root.path(), ""));
+        set("user", "67108864\n");
+        assert!(is_limited(root.path(), "user/shell") && is_limited(root.path(), "user"));
+        set("other", "max\n");
+        assert!(!is_limited(root.path(), "other") && !is_limited(root.path(), "none"));
+    }
 }

@@ -231,6 +231,9 @@ fn filling_a_mounted_drive_with_little_memory_does_not_hang() {
         "190 MiB through 64 MiB of memory: {how} after {:.1?}",
         begun.elapsed()
     ));
+    // Nor may it have been the server that was killed: the drive would wait for another one.
+    let listed = bench.done(&["list"]);
+    assert!(!listed.contains("killed"), "{listed}");
     mounted.unmount();
     bench.remove_all();
 }

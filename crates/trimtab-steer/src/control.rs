@@ -73,7 +73,7 @@ const PAIRED: f64 = 0.01;
 const MOST_TOKENS: f64 = 64.0;
 /// Pairs in flight, at most.
 const MOST_PAIRS: usize = 64;
-/// What a move by rank must gain, in usual latencies: the reads that the other replica has
+/// What a move by the queues must gain, in usual latencies: the reads that the other replica has
 /// already wait for it, and no pair sees that. Without it reads would move until all replicas are
 /// equally slow, though each move gains nothing (Wardrop, 1952).
 const TOLL: f64 = 0.1;
@@ -205,9 +205,8 @@ impl ControlGroup {
         let toll = |side: Replica| if side == pair.primary { 0.0 } else { pair.toll };
         let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
         toll + match pair.question {
-            Question::Refused | Question::FarBehind | Question::Forecast => inference,
-            Question::Ranked => inference + TOLL * pair.typical.0 as f64,
             Question::Queue => TOLL * pair.typical.0 as f64,
+            _ => inference,
         }
     }
 

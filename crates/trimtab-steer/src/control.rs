@@ -206,7 +206,9 @@ impl ControlGroup {
         let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
         toll + match pair.question {
             Question::Queue => TOLL * pair.typical.0 as f64,
-            _ => inference,
+            Question::Refused | Question::FarBehind | Question::Ranked | Question::Forecast => {
+                inference
+            }
         }
     }
 

@@ -26,6 +26,9 @@
 //!   are implemented there, once. A strategy is a few lines.
 //! - **The in-flight table keeps a freed slot's generation.** A timer carries the slot and
 //!   the generation, so a timer of a read that has completed finds nothing.
+//! - **Small moves need proof, large ones a trial.** A read that is said to gain little elsewhere may as
+//!   well lose. `trimtab` moves it once pairs of reads have shown that such moves gain; in a stall
+//!   there is no time for that, so what is said to gain much is moved until pairs show a loss.
 //! - **A hedge has a price.** `trimtab` may send a given share of the reads twice. The
 //!   delay before a hedge is the price at which that budget is just spent, the same for all
 //!   reads; so a replica with a small risk of being late is not expensive

@@ -14,8 +14,8 @@ use crate::strategy::Ended;
 const KEPT: f64 = 0.9;
 
 /// The same for the pace: it is to tell drives apart, not their states. One completion counts as at
-/// most so many times the pace, because a stall says nothing of the next minute.
-const PACE_KEPT: f64 = 0.998;
+/// most so many times the pace, or as a mean read, because a stall says nothing of the next minute.
+const PACE_WEIGHT: f64 = 0.002;
 const LONGEST: f64 = 8.0;
 
 /// A replica with so many requests in flight takes reads of another one, whatever waits there: few
@@ -46,6 +46,8 @@ pub(crate) struct QueueState {
     known: bool,
     /// From one completion to the next while requests are in flight, ns.
     pace: f64,
+    /// The completions that it is from.
+    paced: u32,
     /// Reads that failed since one returned its data.
     failures: u32,
 }
@@ -143,9 +145,13 @@ impl QueueState {
         let began = ended.sent.max(self.last_completion);
         self.last_completion = now;
         let took = now.since(began).0 as f64;
-        let pace = if self.pace == 0.0 { took } else { took.min(LONGEST * self.pace) };
-        let kept = if self.pace == 0.0 { 0.0 } else { PACE_KEPT };
-        self.pace = kept * self.pace + (1.0 - kept) * pace;
+        self.paced = self.paced.saturating_add(1);
+        // Where many reads are served from memory a usual one takes many paces.
+        let longest = (LONGEST * self.pace).max(self.response);
+        let pace = if self.paced == 1 { took } else { took.min(longest) };
+        // The first ones count alike: one of them says little.
+        let weight = f64::from(self.paced).recip().max(PACE_WEIGHT);
+        self.pace += weight * (pace - self.pace);
         if ended.op != Op::Read {
             return;
         }
@@ -248,6 +254,20 @@ mod tests {
         // A second without a completion is not the pace.
         drive.completed(Nanos::from_secs(2), &ended(us(25 * 9_999)));
         assert!(drive.pace() < 26_000.0, "{}", drive.pace());
+    }
+
+    /// Of two reads one is served from memory, at once, and the other by the flash.
+    #[test]
+    fn the_pace_is_soon_known_where_reads_are_unlike() {
+        let mut drive = QueueState::expecting(Nanos(200));
+        let mut now = Nanos::ZERO;
+        for i in 0..200_u64 {
+            let (sent, took) = (now, if i % 2 == 0 { Nanos(200) } else { Nanos(200_000) });
+            drive.sent(sent, Op::Read);
+            now = sent + took;
+            drive.completed(now, &ended_read(sent, Outcome::Done));
+        }
+        assert!((80_000.0..110_000.0).contains(&drive.pace()), "{}", drive.pace());
     }
 
     #[test]

@@ -145,10 +145,15 @@ impl Calibration {
         delayed * self.crowding(usual).clamp(1.0, MOST_CROWDING) * self.delay(in_flight, pace)
     }
 
+    /// The median latency without a queue, or with the shortest that is known.
+    pub(crate) fn alone(&self) -> Option<Nanos> {
+        let shortest = self.depths.iter().find(|depth| depth.reads >= LEAST_READS);
+        shortest.map(|depth| depth.median.get())
+    }
+
     /// By how many times the latency without a queue `usual` is longer, as far as is known.
     fn crowding(&self, usual: Nanos) -> f64 {
-        let shortest = self.depths.iter().find(|depth| depth.reads >= LEAST_READS);
-        let alone = shortest.map_or(usual, |depth| depth.median.get());
+        let alone = self.alone().unwrap_or(usual);
         usual.0 as f64 / alone.0.max(1) as f64 - 1.0
     }
 

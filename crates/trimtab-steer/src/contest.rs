@@ -3,7 +3,8 @@
 //! Two rules decide. A cumulative sum test bounds what may be lost, in whatever order gains and losses
 //! come; for that it must be patient, because rare long gains may outweigh frequent short losses. So
 //! alternatives that are to gain something over doing nothing are judged by the mean difference as
-//! well: they must show a gain ([`Prior::Doubted`]), or must not show a loss ([`Prior::Trusted`]).
+//! well: they must show a gain ([`Prior::Doubted`]), or must not show a loss ([`Prior::Trusted`],
+//! [`Prior::Firm`]).
 
 use crate::evidence::Evidence;
 
@@ -37,6 +38,8 @@ const SOON_LOST: f64 = -2.0;
 /// one or two more.
 const LEAST_SHOWN: f64 = 3.5;
 const TRIAL: f64 = 15.5;
+/// What is firmly believed is lost by a mean so many standard errors below zero.
+const LOST_BY_FIRM: f64 = -1.0;
 /// What is doubted is given up by a loss in so many standard errors after so many pairs, or after so
 /// many that show nothing.
 const GIVEN_UP: f64 = -1.0;
@@ -50,7 +53,9 @@ const TRIAL_EXPLORATION: u32 = 8;
 pub(crate) enum Prior {
     /// It holds, and only sums decide.
     Sums,
-    /// It holds, and is lost by a mean below zero after a trial.
+    /// It holds, and is lost by a loss that a trial has shown.
+    Firm,
+    /// It holds, and is lost by a mean below zero after a trial, or before by a certain loss.
     Trusted,
     /// It holds once pairs have shown a gain, and while the mean is above zero.
     Doubted,
@@ -168,6 +173,7 @@ impl Contest {
         let (pairs, mean) = (self.evidence.pairs(), self.evidence.mean_in_errors());
         match self.prior {
             Prior::Sums => false,
+            Prior::Firm => pairs > TRIAL && mean < LOST_BY_FIRM,
             Prior::Trusted => {
                 pairs > TRIAL && mean < 0.0 || pairs > LEAST_SHOWN && mean < SOON_LOST
             }
@@ -301,6 +307,19 @@ mod tests {
         let mut contest = Contest::new(Prior::Trusted);
         (0..4).for_each(|_| contest.record(-1e6, 1e7, 0.0));
         assert!(!contest.holds, "four large losses need no trial");
+    }
+
+    /// A few losses are chance where gains are large and rare.
+    #[test]
+    fn what_is_firmly_believed_is_lost_by_a_shown_loss_only() {
+        for (gain, holds) in [(-1e4, true), (-2e5, false)] {
+            let mut contest = Contest::new(Prior::Firm);
+            (0..4).for_each(|_| contest.record(-1e5, 1e7, 0.0));
+            assert!(contest.holds, "the trial is not over");
+            contest.record(4e5, 1e7, 0.0);
+            record(&mut contest, 16, gain, 0.0);
+            assert_eq!(contest.holds, holds, "{gain}: {contest:?}");
+        }
     }
 
     /// After long losses the mean is below zero for long; what gains again is followed before.

@@ -19,9 +19,10 @@
 //! explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
 //! That test is patient, and a small lasting loss is a loss as well. So the array's contests are also decided
-//! by the mean of the last hundred differences. What is said to gain much ([`Question::Refused`],
-//! [`Question::FarBehind`]) is followed at once, and no longer once a trial has shown a mean below zero by
-//! more than does not matter ([`IMMATERIAL`]): when a drive stalls there is no time for proof. What is said
+//! by the mean of the last hundred differences. What is said to gain much ([`Question::Stalled`],
+//! [`Question::Refused`], [`Question::FarBehind`]) is followed at once, and no longer once a trial has shown a
+//! mean below zero by more than does not matter ([`IMMATERIAL`]), or for a stall by a standard error more: when
+//! a drive stalls there is no time for proof. What is said
 //! to gain little ([`Question::Ranked`], [`Question::Queue`]) may as well lose: the reads beside it, the
 //! forecast's errors and the costs are as large as the gain. It is followed once pairs have shown that it
 //! gains. Until then each such read, as far as pairs may be begun, is a pair, so that neither
@@ -59,6 +60,7 @@ use trimtab_io::{Nanos, RequestId, mix64};
 
 use crate::contest::{Contest, EXPLORED, Prior};
 use crate::control_figures::{ControlFigures, Measured};
+use crate::pair::{Choice, Decision, Pair};
 use crate::question::{QUESTIONS, Question};
 use crate::replica::{MOST_DRIVES, Replica};
 
@@ -85,34 +87,12 @@ const IMMATERIAL: f64 = 0.02;
 const ASKED: u64 = 1024;
 /// The weight of a read in the mean latency.
 const MEAN_WEIGHT: f64 = 0.002;
+/// The share of the pairs that can be saved that is kept for moves that are said to gain much, and are not
+/// known to.
+const KEPT: f64 = 0.5;
 /// The weight of a read in the share of reads that are moved, and the least share that counts.
 const MOVED_WEIGHT: f64 = 0.005;
 const LEAST_MOVED: f64 = 0.002;
-
-/// What becomes of a read.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Decision {
-    /// Where it goes.
-    pub(crate) to: Replica,
-    /// Why there.
-    pub(crate) by: Choice,
-    /// The question that the read answers if it is a pair, and the replicas of the first and the
-    /// second alternative, one of which is `to`.
-    pub(crate) rival: Option<([Replica; 2], Question)>,
-    /// What the pair costs, in usual reads.
-    pub(crate) weight: f64,
-}
-
-/// By which alternative a replica was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Choice {
-    /// It is the primary.
-    Stay,
-    /// Its queue is the shortest.
-    Queue,
-    /// The forecast.
-    Forecast,
-}
 
 /// The control group of an array.
 #[derive(Clone, Debug)]
@@ -125,8 +105,9 @@ pub(crate) struct ControlGroup {
     tokens: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
-    /// The mean latency, ns.
+    /// The mean latency, ns, and the reads that it is from.
     mean: f64,
+    reads: u64,
     /// The forecasts so far, and which was the last that asked each question.
     forecasts: u64,
     asked: [u64; QUESTIONS],
@@ -136,27 +117,6 @@ pub(crate) struct ControlGroup {
     inference: f64,
     seed: u64,
     draws: u64,
-}
-
-/// A read that was sent to two replicas.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Pair {
-    pub(crate) read: RequestId,
-    pub(crate) question: Question,
-    pub(crate) arrival: Nanos,
-    pub(crate) primary: Replica,
-    /// The replicas of the first and of the second alternative.
-    pub(crate) sides: [Replica; 2],
-    /// The longest difference that counts.
-    pub(crate) clip: Nanos,
-    /// The latency of a side that is not sent because the other has completed the read before.
-    pub(crate) unsent: Nanos,
-    /// What half of the reads take less than.
-    pub(crate) typical: Nanos,
-    /// What a move costs other reads, ns.
-    pub(crate) toll: f64,
-    /// The latency of either side, once known.
-    pub(crate) took: [Option<Nanos>; 2],
 }
 
 impl ControlGroup {
@@ -170,6 +130,7 @@ impl ControlGroup {
             tokens: MOST_TOKENS,
             scale: longest.0 as f64,
             mean: 0.0,
+            reads: 0,
             forecasts: 0,
             asked: [0; QUESTIONS],
             moved: 0.5,
@@ -206,9 +167,11 @@ impl ControlGroup {
         let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
         toll + match pair.question {
             Question::Queue => TOLL * pair.typical.0 as f64,
-            Question::Refused | Question::FarBehind | Question::Ranked | Question::Forecast => {
-                inference
-            }
+            Question::Stalled
+            | Question::Refused
+            | Question::FarBehind
+            | Question::Ranked
+            | Question::Forecast => inference,
         }
     }
 
@@ -279,7 +242,12 @@ impl ControlGroup {
         // As rare as it may be, it is drawn some time: what is settled may change.
         let rare = (weight * rarity).min(MOST_TOKENS.max(weight));
         let weight = if is_settled { rare } else { weight };
-        let rival = rival.filter(|_| self.tokens >= weight);
+        let is_urgent = rival.is_some_and(|(_, question)| {
+            let is_open = !self.holds(primary, question) || self.array[question as usize].on_trial;
+            question.is_urgent() && is_open
+        });
+        let kept = if is_urgent { 0.0 } else { KEPT * MOST_TOKENS };
+        let rival = rival.filter(|_| self.tokens >= weight.max(kept));
         Decision { to, by, rival, weight }
     }
 
@@ -304,7 +272,9 @@ impl ControlGroup {
 
     /// A read of a replica has taken `latency`; half of them take less than `typical`.
     pub(crate) fn observed(&mut self, replica: Replica, latency: Nanos, typical: Nanos) {
-        self.mean += MEAN_WEIGHT * (latency.0 as f64 - self.mean);
+        self.reads += 1;
+        let weight = (self.reads as f64).recip().max(MEAN_WEIGHT);
+        self.mean += weight * (latency.0 as f64 - self.mean);
         if latency.0 > typical.0.saturating_mul(SURPRISE) {
             let of_drive = self.drives[replica.index()].iter_mut();
             of_drive.chain(&mut self.array).for_each(Contest::surprise);
@@ -371,7 +341,7 @@ impl ControlGroup {
         }
         self.scale = (self.scale * SCALE_KEPT).max(clip);
         let slack = match pair.question.prior() {
-            Prior::Trusted => IMMATERIAL_NANOS + IMMATERIAL * self.mean,
+            Prior::Firm | Prior::Trusted => IMMATERIAL_NANOS + IMMATERIAL * self.mean,
             Prior::Doubted | Prior::Sums => 0.0,
         };
         self.array[pair.question as usize].record(gain, self.scale, slack);

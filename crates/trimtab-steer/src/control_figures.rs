@@ -77,7 +77,8 @@ mod tests {
     use trimtab_io::RequestId;
 
     use super::*;
-    use crate::control::{ControlGroup, Pair};
+    use crate::control::ControlGroup;
+    use crate::pair::Pair;
     use crate::question::Question;
     use crate::replica::Replica;
 

@@ -8,22 +8,28 @@
 //! less than what all of them lose. No read sees that by itself.
 //!
 //! So reads are followed that could go to another replica, whether or not they do: how many reads
-//! arrive for that replica before the read is complete, and how many for its primary? The
-//! difference, each times what a request there delays the next by, is the toll of a move. It costs
-//! no I/O to know. What is charged is the mean less [`CERTAIN`] standard errors, or zero. A primary
+//! arrive for that replica until its queue is short again, and how many for its primary? A queue is
+//! short when a read that was sent meanwhile has hardly waited; until then a request delays all that come after
+//! it, whether or not it is complete. The difference, each times what a request there delays the next by, is the
+//! toll of a move. It costs no I/O to know. What is charged is the mean less [`CERTAIN`] standard errors, or zero. A primary
 //! whose own toll is larger, less [`CERTAIN_OF_PRIMARY`] standard errors, is charged that one: where
 //! drives are unlike, reads that leave one with few reads for one with many delay others, and their
 //! mean with those in the other direction does not show it. The toll is taken to be that of a read
 //! of the array's mean length; a longer one is charged as much more, which is an approximation.
 
-use trimtab_io::RequestId;
+use trimtab_io::{Nanos, RequestId};
 
 use crate::replica::{MOST_DRIVES, Replica};
 
 /// Reads that are followed at once.
-const FOLLOWED: usize = 16;
+const FOLLOWED: usize = 32;
 /// One that is not complete after so many others will not be: it has failed.
 const LOST: u64 = 4096;
+/// A read that takes less than so many times the latency without a queue has hardly waited.
+const WAITED: u64 = 2;
+/// A read is followed for so many times its latency after it is complete, at most: where a queue is long for
+/// longer the drive is overloaded, and what one read less would change there is not known.
+const LONGEST: u64 = 3;
 /// The weight of a read in the mean, after the first ones.
 const WEIGHT: f64 = 0.005;
 /// A toll is known after so many reads, and is reduced by so many standard errors. A primary's own needs more
@@ -71,6 +77,11 @@ struct Followed {
     number: u64,
     from: Replica,
     to: Replica,
+    began: Nanos,
+    /// The queues there and at its primary have not been short since.
+    waits: [bool; 2],
+    /// It is complete, and is followed until then at most.
+    until: Option<Nanos>,
     /// By how much it would delay others, less what it would delay at its primary, ns.
     delays: f64,
 }
@@ -112,34 +123,54 @@ impl Externality {
     /// A read arrives for its primary replica, where each request delays the next by so much, ns.
     pub(crate) fn arrived(&mut self, primary: Replica, delay: f64) {
         for read in &mut self.followed {
-            if read.to == primary {
+            if read.to == primary && read.waits[0] {
                 read.delays += delay;
-            } else if read.from == primary {
+            } else if read.from == primary && read.waits[1] {
                 read.delays -= delay;
             }
         }
     }
 
     /// A read could go to another replica than its primary.
-    pub(crate) fn follow(&mut self, read: RequestId, from: Replica, to: Replica) {
+    pub(crate) fn follow(&mut self, now: Nanos, read: RequestId, from: Replica, to: Replica) {
         self.candidates += 1;
         if self.followed.len() == FOLLOWED && self.followed[0].number + LOST < self.candidates {
             self.followed.remove(0);
         }
         if self.followed.len() < FOLLOWED {
             let number = self.candidates;
-            self.followed.push(Followed { read, number, from, to, delays: 0.0 });
+            let (waits, until, delays) = ([true; 2], None, 0.0);
+            let followed = Followed { read, number, from, to, began: now, waits, until, delays };
+            self.followed.push(followed);
         }
     }
 
     /// A read is complete.
-    pub(crate) fn completed(&mut self, read: RequestId) {
-        let Some(at) = self.followed.iter().position(|followed| followed.read == read) else {
-            return;
-        };
-        let Followed { from, delays, .. } = self.followed.remove(at);
-        self.all.record(delays);
-        self.tolls[from.index()].record(delays);
+    pub(crate) fn completed(&mut self, now: Nanos, read: RequestId) {
+        let is_it = |followed: &&mut Followed| followed.read == read && followed.until.is_none();
+        if let Some(followed) = self.followed.iter_mut().find(is_it) {
+            let took = now.since(followed.began);
+            followed.until = Some(now + Nanos(LONGEST.saturating_mul(took.0)));
+        }
+    }
+
+    /// A replica has served a read that was sent at this time; one that does not wait there takes `alone`.
+    pub(crate) fn served(&mut self, now: Nanos, replica: Replica, sent: Nanos, alone: Nanos) {
+        let is_short = now.since(sent).0 <= WAITED.saturating_mul(alone.0);
+        let (all, tolls) = (&mut self.all, &mut self.tolls);
+        self.followed.retain_mut(|read| {
+            let Some(until) = read.until else { return true };
+            if is_short && sent >= read.began {
+                read.waits[0] &= read.to != replica;
+                read.waits[1] &= read.from != replica;
+            }
+            let is_over = now > until || read.waits == [false; 2];
+            if is_over {
+                all.record(read.delays);
+                tolls[read.from.index()].record(read.delays);
+            }
+            !is_over
+        });
     }
 }
 
@@ -177,18 +208,24 @@ mod tests {
     /// Reads in order of time: each begins (`Some` primary and other), or ends.
     fn serve(reads: impl IntoIterator<Item = (u64, Option<(u8, u8)>)>) -> Externality {
         let mut externality = Externality::new();
-        for (read, begins) in reads {
+        for (now, (read, begins)) in (0..).map(Nanos).zip(reads) {
             let read = RequestId(read);
             let Some((primary, other)) = begins else {
-                externality.completed(read);
+                end(&mut externality, now, read);
                 continue;
             };
             if externality.concerns(Replica(primary)) {
                 externality.arrived(Replica(primary), SLOPE);
             }
-            externality.follow(read, Replica(primary), Replica(other));
+            externality.follow(now, read, Replica(primary), Replica(other));
         }
         externality
+    }
+
+    /// A read is complete, and no drive has a queue.
+    fn end(externality: &mut Externality, now: Nanos, read: RequestId) {
+        externality.completed(now, read);
+        (0..DRIVES as u8).for_each(|drive| externality.served(now, Replica(drive), now, now));
     }
 
     fn two_drives(random: &mut SplitMix64) -> (u8, u8) {
@@ -232,16 +269,17 @@ mod tests {
     #[test]
     fn a_toll_that_nothing_renews_is_forgotten() {
         let mut externality = Externality::new();
-        for read in (0..100).map(RequestId) {
+        for i in 0..100 {
+            let (now, read) = (Nanos(i), RequestId(i));
             externality.comes(Replica(0));
-            externality.follow(read, Replica(0), Replica(1));
+            externality.follow(now, read, Replica(0), Replica(1));
             externality.arrived(Replica(1), SLOPE);
-            externality.completed(read);
+            end(&mut externality, now, read);
             // Of another primary, so that the mean is none.
-            let other = RequestId(1000 + read.0);
-            externality.follow(other, Replica(2), Replica(3));
+            let other = RequestId(1000 + i);
+            externality.follow(now, other, Replica(2), Replica(3));
             externality.arrived(Replica(2), 2.0 * SLOPE);
-            externality.completed(other);
+            end(&mut externality, now, other);
         }
         assert_eq!(externality.mean_toll(), 0.0);
         for _ in 0..FORGOTTEN {
@@ -276,6 +314,32 @@ mod tests {
         }
     }
 
+    /// A moved read delays those that come while it waits, and after it while there is a queue.
+    #[test]
+    fn a_read_is_followed_until_its_queue_is_short() {
+        const ALONE: Nanos = Nanos(10);
+        let (from, to) = (Replica(0), Replica(1));
+        let toll = |until: Nanos, took: Nanos| {
+            let mut externality = Externality::new();
+            for i in 0..100 {
+                let (began, read) = (Nanos(10_000 * (i + 1)), RequestId(i));
+                externality.follow(began, read, from, to);
+                externality.completed(began + Nanos(1000), read);
+                externality.arrived(to, SLOPE);
+                // It was sent before: that it did not wait says nothing of those that came after.
+                externality.served(began + Nanos(1001), to, began - Nanos(1), Nanos(1001));
+                externality.served(began + until, to, began + until - took, ALONE);
+                externality.served(began + until, from, began + until - took, ALONE);
+                externality.arrived(to, SLOPE);
+                externality.served(began + Nanos(5000), from, began, ALONE);
+            }
+            externality.toll(from)
+        };
+        assert_eq!(toll(Nanos(2000), Nanos(20)), SLOPE, "the queue was short");
+        assert_eq!(toll(Nanos(2000), Nanos(21)), 2.0 * SLOPE, "there still was a queue");
+        assert_eq!(toll(Nanos(4001), Nanos(21)), SLOPE, "no longer than three times as long");
+    }
+
     #[test]
     fn a_read_that_never_completes_is_forgotten() {
         let mut random = SplitMix64::new(1);
@@ -283,8 +347,8 @@ mod tests {
         let mut externality = serve(lost.collect::<Vec<_>>());
         for i in 0..2 * LOST {
             let read = RequestId(1000 + i);
-            externality.follow(read, Replica(0), Replica(1));
-            externality.completed(read);
+            externality.follow(Nanos(i), read, Replica(0), Replica(1));
+            end(&mut externality, Nanos(i), read);
         }
         let reads = externality.tolls[0].reads;
         assert!(reads >= LOST as f64 / 2.0, "{reads}");

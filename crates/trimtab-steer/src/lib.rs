@@ -104,6 +104,7 @@ mod externality;
 mod hedge_gain;
 mod in_flight;
 mod median;
+mod pair;
 mod predictors;
 mod probing;
 mod question;

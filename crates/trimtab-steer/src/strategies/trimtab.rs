@@ -5,11 +5,12 @@ use trimtab_predict::{Forecast, Ticket, Verdict};
 
 use crate::action::Reason;
 use crate::calibration::Calibration;
-use crate::control::{Choice, ControlGroup, Pair};
+use crate::control::ControlGroup;
 use crate::control_figures::ControlFigures;
 use crate::costs::Costs;
 use crate::externality::Externality;
 use crate::median::RunningMedian;
+use crate::pair::{Choice, Pair};
 use crate::predictors::PredictorSet;
 use crate::probing::Probing;
 use crate::question::Question;
@@ -355,23 +356,12 @@ impl Trimtab {
         Some(best)
     }
 
-    /// Why the read would leave its primary.
-    fn question(&self, primary: Replica, late: Replicas, best: Option<&Best>) -> Question {
-        if late.has(primary) {
-            return Question::Refused;
-        }
-        let (Some(control), Some(best)) = (&self.control, best) else { return Question::Ranked };
-        let typical = self.typical[primary.index()].get().0 as f64;
-        let inference = self.settings.costs.inference.0 as f64 * self.predictors.replicas() as f64;
-        Question::of_gain(best.gain, typical, control.mean(), inference)
-    }
-
     /// Sends the read where it gets its data soonest: by the forecast, if there is one, or by the
     /// queues, or to its primary, as the control group has found to be best.
     fn steer(&mut self, turn: &mut Turn<'_>, best: Option<Best>) {
         let (now, primary, costs) = (turn.now(), turn.primary(), self.settings.costs);
         let late = best.as_ref().map_or(Replicas::NONE, |best| best.late);
-        let question = self.question(primary, late, best.as_ref());
+        let question = self.question(primary, best.as_ref());
         let wanted = best.as_ref().map(|best| (best.replica, question));
         let forecasts = best.as_ref().map_or(0, |best| best.forecasts);
         let inference = Nanos(costs.inference.0 * forecasts);
@@ -401,7 +391,7 @@ impl Trimtab {
         if let Some(other) = other.into_iter().find(|&other| other != primary)
             && self.control.is_some()
         {
-            self.externality.follow(turn.id(), primary, other);
+            self.externality.follow(now, turn.id(), primary, other);
         }
         let decided = now + inference;
         // When a replica is asked that was chosen in this way.
@@ -531,7 +521,7 @@ impl Strategy for Trimtab {
     }
 
     fn read_completed(&mut self, turn: &mut Turn<'_>, by: Replica) {
-        self.externality.completed(turn.id());
+        self.externality.completed(turn.now(), turn.id());
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
@@ -565,6 +555,9 @@ impl Strategy for Trimtab {
                 let (latency, at) = (now.since(ended.sent), ended.replica.index());
                 control.observed(ended.replica, latency, self.typical[at].get());
                 self.typical[at].record(latency);
+                if let Some(alone) = self.calibrations[at].alone() {
+                    self.externality.served(now, ended.replica, ended.sent, alone);
+                }
                 let hedged = self.hedging.delay() + self.typical[at].get();
                 self.calibrations[at].completed(ended.request, latency, hedged);
             } else {

@@ -1,11 +1,13 @@
 //! What requests cost the other requests on a replica, and how rare those are to be that a read's
-//! data do not need.
+//! data do not need; and why a read would leave its primary.
 
 use trimtab_io::Nanos;
 
-use super::{PROBE, Trimtab};
+use super::{Best, PROBE, Trimtab};
 use crate::calibration::Calibration;
 use crate::drain::Ahead;
+use crate::median::RunningMedian;
+use crate::question::{Move, Question};
 use crate::replica::Replica;
 use crate::turn::Turn;
 
@@ -79,5 +81,35 @@ impl Trimtab {
     /// of the drives' time.
     pub(super) fn weight(&self, length: u64) -> f64 {
         if self.settings.control { (length as f64 / self.length).max(1.0) } else { 1.0 }
+    }
+
+    /// Why the read would leave its primary.
+    pub(super) fn question(&self, primary: Replica, best: Option<&Best>) -> Question {
+        let is_refused = best.is_some_and(|best| best.late.has(primary));
+        let moves = best.filter(|best| best.replica != primary);
+        let (Some(control), Some(best)) = (&self.control, moves) else {
+            return if is_refused { Question::Refused } else { Question::Ranked };
+        };
+        let typical = |replica: Replica| self.typical[replica.index()].get();
+        let inference = self.settings.costs.inference.0 * self.predictors.replicas() as u64;
+        let it = Move {
+            is_refused,
+            gain: best.gain,
+            wait: best.wait.unwrap_or_default().0 as f64,
+            primary: typical(primary),
+            other: typical(best.replica),
+            usual: self.usual(),
+            mean: control.mean(),
+            inference: inference as f64,
+        };
+        it.question()
+    }
+
+    /// The median latency of half of the drives is at most this.
+    fn usual(&self) -> Nanos {
+        let mut medians = self.typical.map(RunningMedian::get);
+        let medians = &mut medians[..self.predictors.replicas()];
+        let middle = (medians.len() - 1) / 2;
+        *medians.select_nth_unstable(middle).1
     }
 }

@@ -116,6 +116,9 @@ struct Best {
     gain: f64,
 }
 
+/// Waits of which the shorter is so large a share of the longer are about as long.
+const EQUAL: f64 = 0.8;
+
 /// How long a replica is avoided before it is probed.
 const PROBE: Nanos = Nanos::from_millis(75);
 /// A probe that completes this many times as fast as expected is followed by another one
@@ -135,6 +138,10 @@ const LENGTH_KEPT: f64 = 0.998;
 /// would not be known whether moves are the reason; and where they are rarer, a contest that was
 /// lost by chance is won again late.
 const MOST_BURDEN: f64 = 4.0;
+
+/// The longest difference of a pair that counts, as a multiple of what a hedged read takes. Hedges come late where
+/// drives are busy: what moves lose is in the tail, and does not count if this is small.
+const CLIPPED: u64 = 8;
 
 impl Trimtab {
     /// The strategy with these predictors.
@@ -217,13 +224,19 @@ impl Trimtab {
         if self.control.is_none() || !self.queues[primary.index()].fails() {
             return false;
         }
-        let mut others = self.admitting(turn);
-        if others.is_empty() {
-            let works = |replica: &Replica| !self.queues[replica.index()].fails();
-            others = turn.order().iter().copied().filter(works).collect();
-        }
-        let best = self.least_wait(turn, None, |replica| others.has(replica));
-        let Some(Best { replica, forecast, .. }) = best else { return false };
+        let works = |replica: &Replica| !self.queues[replica.index()].fails();
+        let working: Replicas = turn.order().iter().copied().filter(works).collect();
+        let best = self.least_wait(turn, None, |replica| working.has(replica));
+        // All reads of the drive leave it, and the least wait of many that are about as long would get all of
+        // them; most of all where the other drives' own reads come at once with these. So the first in order of
+        // those gets this one.
+        let most = best.as_ref().and_then(|best| best.wait).map(|wait| wait.0 as f64 / EQUAL);
+        let working = turn.order().iter().filter(|&&replica| working.has(replica));
+        let first = working.copied().find_map(|one| {
+            let it = self.least_wait(turn, None, |replica| replica == one)?;
+            (it.wait?.0 as f64 <= most?).then_some(it)
+        });
+        let Some(Best { replica, forecast, .. }) = first.or(best) else { return false };
         let costs = self.settings.costs;
         self.predictors.probing.avoided(now, primary);
         let at = if self.settings.charge_moves { now + costs.failover } else { now };
@@ -418,7 +431,8 @@ impl Trimtab {
         }
         if let Some((sides, question)) = rival {
             let typical = self.typical[primary.index()].get().max(self.typical[to.index()].get());
-            let clip = Nanos(2 * (self.hedging.delay() + typical).0).min(self.settings.longest);
+            let clip = Nanos(CLIPPED.saturating_mul((self.hedging.delay() + typical).0));
+            let clip = clip.min(self.settings.longest);
             let expected = self.typical[sides[0].index()].get();
             let other = if sides[0] == to { sides[1] } else { sides[0] };
             let is_of_forecast = question != Question::Queue && other == sides[0];

@@ -47,6 +47,8 @@ const FORGOTTEN: u32 = 4096;
 pub(crate) struct Externality {
     /// In order of their arrival.
     followed: Vec<Followed>,
+    /// Whether the last read that a replica has served had waited there.
+    waited: [bool; MOST_DRIVES],
     /// Reads that could be moved, followed or not.
     candidates: u64,
     /// Of all reads, and by primary.
@@ -90,6 +92,7 @@ impl Externality {
     pub(crate) fn new() -> Self {
         Self {
             followed: Vec::with_capacity(FOLLOWED),
+            waited: [false; MOST_DRIVES],
             candidates: 0,
             all: Toll::new(LEAST, CERTAIN),
             tolls: [Toll::new(LEAST_OF_PRIMARY, CERTAIN_OF_PRIMARY); MOST_DRIVES],
@@ -147,30 +150,45 @@ impl Externality {
 
     /// A read is complete.
     pub(crate) fn completed(&mut self, now: Nanos, read: RequestId) {
-        let is_it = |followed: &&mut Followed| followed.read == read && followed.until.is_none();
-        if let Some(followed) = self.followed.iter_mut().find(is_it) {
-            let took = now.since(followed.began);
-            followed.until = Some(now + Nanos(LONGEST.saturating_mul(took.0)));
+        let is_it = |followed: &Followed| followed.read == read && followed.until.is_none();
+        let Some(at) = self.followed.iter().position(is_it) else { return };
+        let followed = &mut self.followed[at];
+        let took = now.since(followed.began);
+        followed.until = Some(now + Nanos(LONGEST.saturating_mul(took.0)));
+        followed.waits = [followed.to, followed.from].map(|replica| self.waited[replica.index()]);
+        if followed.waits == [false; 2] {
+            let followed = self.followed.remove(at);
+            self.record(&followed);
         }
     }
 
     /// A replica has served a read that was sent at this time; one that does not wait there takes `alone`.
     pub(crate) fn served(&mut self, now: Nanos, replica: Replica, sent: Nanos, alone: Nanos) {
-        let is_short = now.since(sent).0 <= WAITED.saturating_mul(alone.0);
-        let (all, tolls) = (&mut self.all, &mut self.tolls);
-        self.followed.retain_mut(|read| {
-            let Some(until) = read.until else { return true };
-            if is_short && sent >= read.began {
+        let has_waited = now.since(sent).0 > WAITED.saturating_mul(alone.0);
+        self.waited[replica.index()] = has_waited;
+        let mut at = 0;
+        while let Some(read) = self.followed.get_mut(at) {
+            let Some(until) = read.until else {
+                at += 1;
+                continue;
+            };
+            if !has_waited && sent >= read.began {
                 read.waits[0] &= read.to != replica;
                 read.waits[1] &= read.from != replica;
             }
-            let is_over = now > until || read.waits == [false; 2];
-            if is_over {
-                all.record(read.delays);
-                tolls[read.from.index()].record(read.delays);
+            if now > until || read.waits == [false; 2] {
+                let read = self.followed.remove(at);
+                self.record(&read);
+            } else {
+                at += 1;
             }
-            !is_over
-        });
+        }
+    }
+
+    /// A read has been followed to its end.
+    fn record(&mut self, read: &Followed) {
+        self.all.record(read.delays);
+        self.tolls[read.from.index()].record(read.delays);
     }
 }
 
@@ -324,6 +342,10 @@ mod tests {
             for i in 0..100 {
                 let (began, read) = (Nanos(10_000 * (i + 1)), RequestId(i));
                 externality.follow(began, read, from, to);
+                // Reads have waited on either drive.
+                for drive in [from, to] {
+                    externality.served(began + Nanos(1000), drive, began - Nanos(1), ALONE);
+                }
                 externality.completed(began + Nanos(1000), read);
                 externality.arrived(to, SLOPE);
                 // It was sent before: that it did not wait says nothing of those that came after.
@@ -335,7 +357,7 @@ mod tests {
             }
             externality.toll(from)
         };
-        assert_eq!(toll(Nanos(2000), Nanos(20)), SLOPE, "the queue was short");
+        assert_eq!(toll(Nanos(2000), Nanos(20)), SLOPE, "the queue is short again");
         assert_eq!(toll(Nanos(2000), Nanos(21)), 2.0 * SLOPE, "there still was a queue");
         assert_eq!(toll(Nanos(4001), Nanos(21)), SLOPE, "no longer than three times as long");
     }

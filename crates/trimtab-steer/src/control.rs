@@ -167,11 +167,11 @@ impl ControlGroup {
         let toll = toll(pair.sides[0]) - toll(pair.sides[1]);
         toll + match pair.question {
             Question::Queue => TOLL * pair.typical.0 as f64,
-            Question::Stalled
-            | Question::Refused
-            | Question::FarBehind
-            | Question::Ranked
-            | Question::Forecast => inference,
+            // It promises many times what forecasts take, and where that is not kept other questions tell.
+            Question::Stalled => 0.0,
+            Question::Refused | Question::FarBehind | Question::Ranked | Question::Forecast => {
+                inference
+            }
         }
     }
 

@@ -29,6 +29,11 @@
 //! - **Small moves need proof, large ones a trial.** A read that is said to gain little elsewhere may as
 //!   well lose. `trimtab` moves it once pairs of reads have shown that such moves gain; in a stall
 //!   there is no time for that, so what is said to gain much is moved until pairs show a loss.
+//!   What is much is measured by reads that do not stall: where most replicas do at times, medians
+//!   and means are of their stalls.
+//! - **A moved read pays for the reads behind it.** No pair of reads sees that others are delayed. A
+//!   request delays all that come until its drive's queue is short again; those are counted at
+//!   either drive, whether or not the read moves.
 //! - **A hedge has a price.** `trimtab` may send a given share of the reads twice. The
 //!   delay before a hedge is the price at which that budget is just spent, the same for all
 //!   reads; so a replica with a small risk of being late is not expensive

@@ -358,7 +358,8 @@ impl ControlGroup {
         self.pairs.retain(|pair| pair.read != read);
     }
 
-    fn holds(&self, primary: Replica, question: Question) -> bool {
+    /// Whether the first alternative of the question is followed.
+    pub(crate) fn holds(&self, primary: Replica, question: Question) -> bool {
         let of_drive = self.drives[primary.index()][question as usize];
         self.array[question as usize].holds && of_drive.holds
     }

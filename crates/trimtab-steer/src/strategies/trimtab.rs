@@ -116,9 +116,6 @@ struct Best {
     gain: f64,
 }
 
-/// Waits of which the shorter is so large a share of the longer are about as long.
-const EQUAL: f64 = 0.8;
-
 /// How long a replica is avoided before it is probed.
 const PROBE: Nanos = Nanos::from_millis(75);
 /// A probe that completes this many times as fast as expected is followed by another one
@@ -226,17 +223,22 @@ impl Trimtab {
         }
         let works = |replica: &Replica| !self.queues[replica.index()].fails();
         let working: Replicas = turn.order().iter().copied().filter(works).collect();
-        let best = self.least_wait(turn, None, |replica| working.has(replica));
-        // All reads of the drive leave it, and the least wait of many that are about as long would get all of
-        // them; most of all where the other drives' own reads come at once with these. So the first in order of
-        // those gets this one.
-        let most = best.as_ref().and_then(|best| best.wait).map(|wait| wait.0 as f64 / EQUAL);
-        let working = turn.order().iter().filter(|&&replica| working.has(replica));
-        let first = working.copied().find_map(|one| {
-            let it = self.least_wait(turn, None, |replica| replica == one)?;
-            (it.wait?.0 as f64 <= most?).then_some(it)
+        // The next in order takes the primary's place: all reads of the failed drive leave it, and where forecasts
+        // are a little wrong the one with the least wait would get most of them.
+        let next = turn.order().iter().copied().find(|&replica| working.has(replica));
+        let at_next = self.least_wait(turn, None, |replica| Some(replica) == next);
+        let (Some(next), Some(at_next)) = (next, at_next) else { return false };
+        let (stays, there) = (at_next.wait.unwrap_or_default(), at_next.forecast);
+        let is_other = |replica| replica != next && working.has(replica);
+        let best = self.least_wait(turn, Some(at_next), is_other).map(|best| {
+            let gain = stays.since(best.wait.unwrap_or_default()).0 as f64;
+            Best { gain, ..best }
         });
-        let Some(Best { replica, forecast, .. }) = first.or(best) else { return false };
+        let question = self.question(next, best.as_ref());
+        let holds = |control: &ControlGroup| control.holds(next, question);
+        let moves = question.is_urgent() && self.control.as_ref().is_some_and(holds);
+        let better = best.filter(|_| moves).map(|best| (best.replica, best.forecast));
+        let (replica, forecast) = better.unwrap_or((next, there));
         let costs = self.settings.costs;
         self.predictors.probing.avoided(now, primary);
         let at = if self.settings.charge_moves { now + costs.failover } else { now };

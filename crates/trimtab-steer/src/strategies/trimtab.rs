@@ -411,7 +411,7 @@ impl Trimtab {
         let decided = now + inference;
         // When a replica is asked that was chosen in this way.
         let is_moved_by_queue = queue.is_some_and(|queue| queue != primary);
-        let is_refused = question == Question::Refused && !is_moved_by_queue;
+        let is_refused = late.has(primary) && !is_moved_by_queue;
         let is_failover = self.settings.charge_moves || is_refused;
         let asked = |replica: Replica, by_forecast: bool| {
             let at = if by_forecast { decided } else { now };

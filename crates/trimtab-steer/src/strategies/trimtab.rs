@@ -214,39 +214,6 @@ impl Trimtab {
         turn.order().iter().copied().filter(others).collect()
     }
 
-    /// Sends the read to another replica if its primary only returns errors; returns whether it
-    /// was sent.
-    fn leave_failed(&mut self, turn: &mut Turn<'_>) -> bool {
-        let (now, primary) = (turn.now(), turn.primary());
-        if self.control.is_none() || !self.queues[primary.index()].fails() {
-            return false;
-        }
-        let works = |replica: &Replica| !self.queues[replica.index()].fails();
-        let working: Replicas = turn.order().iter().copied().filter(works).collect();
-        // The next in order takes the primary's place: all reads of the failed drive leave it, and where forecasts
-        // are a little wrong the one with the least wait would get most of them.
-        let next = turn.order().iter().copied().find(|&replica| working.has(replica));
-        let at_next = self.least_wait(turn, None, |replica| Some(replica) == next);
-        let (Some(next), Some(at_next)) = (next, at_next) else { return false };
-        let (stays, there) = (at_next.wait.unwrap_or_default(), at_next.forecast);
-        let is_other = |replica| replica != next && working.has(replica);
-        let best = self.least_wait(turn, Some(at_next), is_other).map(|best| {
-            let gain = stays.since(best.wait.unwrap_or_default()).0 as f64;
-            Best { gain, ..best }
-        });
-        let question = self.question(next, best.as_ref());
-        let holds = |control: &ControlGroup| control.holds(next, question);
-        let moves = question.is_urgent() && self.control.as_ref().is_some_and(holds);
-        let better = best.filter(|_| moves).map(|best| (best.replica, best.forecast));
-        let (replica, forecast) = better.unwrap_or((next, there));
-        let costs = self.settings.costs;
-        self.predictors.probing.avoided(now, primary);
-        let at = if self.settings.charge_moves { now + costs.failover } else { now };
-        self.send(turn, replica, &forecast, at);
-        self.probe(turn);
-        true
-    }
-
     /// Whether the queues alone say that the read should leave its primary.
     fn is_moved_by_queue(&self, turn: &Turn<'_>) -> bool {
         self.control.is_some() && self.shortest_queue(turn) != turn.primary()

@@ -27,8 +27,8 @@ pub(crate) struct Calibration {
     drains: Drains,
     /// Reads in flight when another is sent, in the mean.
     in_flight: f64,
-    /// A read that is hedged takes no longer, ns.
-    hedged: f64,
+    /// No latency counts as more, ns, unless its forecast is long.
+    longest: f64,
     pending: Box<[Option<Pending>]>,
     /// Reads of other replicas that were moved here and are in flight, and how many may be.
     moved: u32,
@@ -61,6 +61,8 @@ struct Pending {
     sent: Option<(Nanos, Ahead)>,
     /// Its primary replica is another one.
     moved: bool,
+    /// When a duplicate has returned its data: for the user the read took until then.
+    overtaken: Option<Nanos>,
 }
 
 /// Reads that are followed at once. One that is still in flight when its place is needed has
@@ -72,8 +74,8 @@ const KEPT: f64 = 0.97;
 const FORECASTS_KEPT: f64 = 0.9995;
 /// What is left of the sums when a replica has recovered.
 const REMEMBERED: f64 = 0.1;
-/// A read counts as at most so many times its forecast, or what it takes with a hedge, if that is
-/// longer: one that was stuck says little of the next, and many that are slow say enough.
+/// A read counts as at most so many times its forecast, or the longest latency that counts on this array, if that
+/// is longer: one that was stuck says little of the next, and many that are slow say enough.
 const LONGEST: f64 = 8.0;
 /// Where nothing is known, twice the queue is so many times the latency; the assumption weighs
 /// as much as so many reads.
@@ -100,7 +102,7 @@ impl Calibration {
             depths: Default::default(),
             drains: Drains::default(),
             in_flight: 0.0,
-            hedged: 0.0,
+            longest: 0.0,
             pending: vec![None; FOLLOWED].into(),
             moved: 0,
             window: FIRST_WINDOW,
@@ -187,7 +189,8 @@ impl Calibration {
     /// The read would take so long, says its forecast.
     pub(crate) fn forecast(&mut self, now: Nanos, read: RequestId, expected: Nanos) {
         let expected = (expected.0 > 0).then_some(expected.0 as f64);
-        *self.place(now, read) = Some(Pending { read, expected, sent: None, moved: false });
+        *self.place(now, read) =
+            Some(Pending { read, expected, sent: None, moved: false, overtaken: None });
     }
 
     /// The read is sent behind others.
@@ -197,7 +200,7 @@ impl Calibration {
         self.in_flight += WEIGHT * (f64::from(ahead.reads) - self.in_flight);
         let place = self.place(now, read);
         let (expected, moved) = place.map_or((None, false), |it| (it.expected, it.moved));
-        *place = Some(Pending { read, expected, sent: Some((now, ahead)), moved });
+        *place = Some(Pending { read, expected, sent: Some((now, ahead)), moved, overtaken: None });
     }
 
     /// Whether a read of another replica may be moved here. A replica may have a small part of the
@@ -213,7 +216,7 @@ impl Calibration {
         let place = self.place(now, read);
         let expected = place.and_then(|pending| pending.expected);
         if !place.is_some_and(|pending| pending.moved) {
-            *place = Some(Pending { read, expected, sent: None, moved: true });
+            *place = Some(Pending { read, expected, sent: None, moved: true, overtaken: None });
             self.moved += 1;
         }
     }
@@ -238,12 +241,20 @@ impl Calibration {
         }
     }
 
-    /// The read has returned its data; one that is hedged now takes no longer than `hedged`.
-    pub(crate) fn completed(&mut self, read: RequestId, latency: Nanos, hedged: Nanos) {
-        self.hedged = hedged.0 as f64;
+    /// The read has returned its data; no latency counts as more than `longest` now, unless its forecast is long.
+    pub(crate) fn completed(&mut self, read: RequestId, latency: Nanos, longest: Nanos) {
+        self.longest = longest.0 as f64;
         if let Some(pending) = self.take(read) {
             self.moved_read_ended(&pending, Some(latency));
             self.record(&pending, latency);
+        }
+    }
+
+    /// A duplicate has returned the read's data before this replica.
+    pub(crate) fn was_overtaken(&mut self, now: Nanos, read: RequestId) {
+        let place = &mut self.pending[read.0 as usize % FOLLOWED];
+        if let Some(pending) = place.as_mut().filter(|pending| pending.read == read) {
+            pending.overtaken = Some(now);
         }
     }
 
@@ -282,7 +293,7 @@ impl Calibration {
     }
 
     fn record(&mut self, pending: &Pending, latency: Nanos) {
-        let Some((_, ahead)) = pending.sent else { return };
+        let Some((sent, ahead)) = pending.sent else { return };
         self.drains.record(&ahead, latency);
         let depth = &mut self.depths[depth(ahead.reads)];
         if depth.reads == 0 {
@@ -291,7 +302,9 @@ impl Calibration {
         depth.reads = depth.reads.saturating_add(1);
         depth.median.record(latency);
         if let Some(expected) = pending.expected {
-            let took = (latency.0 as f64).min((LONGEST * expected).max(self.hedged));
+            // As long as its user has waited: a duplicate ends the wait only where one is sent, and is sooner.
+            let took = pending.overtaken.map_or(latency, |at| at.since(sent)).0 as f64;
+            let took = took.min((LONGEST * expected).max(self.longest));
             depth.took = KEPT * depth.took + took;
             depth.expected = KEPT * depth.expected + expected;
             depth.forecasts = FORECASTS_KEPT * depth.forecasts + 1.0;
@@ -321,6 +334,30 @@ mod tests {
         assert!((calibration.factor(0) - 1.0).abs() < 1e-9);
         serve(&mut calibration, 100, 0, EXPECTED);
         assert!((calibration.factor(0) - 1.0).abs() < 1e-9);
+    }
+
+    /// Reads on a drive whose latencies have a tail, which is longer than what a hedged read takes. It counts
+    /// where no duplicate ends it: forecasts that leave it out send reads into it.
+    #[test]
+    fn a_tail_counts_as_long_as_users_wait_for_it() {
+        let took = Nanos(20 * EXPECTED.0);
+        let factor = |overtaken: Option<Nanos>| {
+            let mut calibration = Calibration::new();
+            for i in 0..500 {
+                let (read, now) = (RequestId(i), Nanos::from_millis(10 * i));
+                calibration.forecast(now, read, EXPECTED);
+                calibration.sent(now, read, Ahead::default());
+                if let Some(after) = overtaken {
+                    calibration.was_overtaken(now + after, read);
+                }
+                calibration.completed(read, took, Nanos(32 * EXPECTED.0));
+            }
+            DOUBT * calibration.factor(0)
+        };
+        let alone = factor(None);
+        assert!((19.9..20.1).contains(&alone), "{alone}");
+        let hedged = factor(Some(Nanos(3 * EXPECTED.0)));
+        assert!((2.9..3.1).contains(&hedged), "{hedged}");
     }
 
     #[test]

@@ -1,32 +1,30 @@
 //! The control group: does moving reads away from their primary replica gain anything?
 //!
-//! A predictor forecasts; the control group measures. Of the reads that the strategy moves to
-//! another replica a random share is sent to the replica of the alternative as well: to the
-//! primary, or to the one with the shortest queue. The application gets the first completion, so
-//! such a control pair costs an extra I/O, never a tail. Each pair compares two latencies of one
-//! read, from its arrival, the costs of deciding and of failing over included. A paired difference
-//! has far less variance than the difference of two groups of reads. What pairs do not see is
-//! subtracted: the forecasts of the reads that stay, and a toll for the reads that are delayed
-//! ([`Externality`](crate::externality::Externality)).
+//! A predictor forecasts; the control group measures. Of the reads that the strategy moves to another replica a
+//! random share is sent to the replica of the alternative as well: to the primary, or to the one with the
+//! shortest queue. The application gets the first completion, so such a control pair costs an extra I/O, never a
+//! tail. Each pair compares two latencies of one read, from its arrival, the costs of deciding and of failing
+//! over included. A paired difference has far less variance than the difference of two groups of reads. What
+//! pairs do not see is subtracted: the forecasts of the reads that stay, and a toll for the reads that are
+//! delayed ([`Externality`](crate::externality::Externality)).
 //!
-//! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each
-//! primary replica. It is lost when what the pairs lost, since they had gained most, exceeds
-//! [`LOSS`](crate::contest::LOSS): a cumulative sum test (Page, 1954). Each difference counts in units
-//! of the root mean square of those before it, which is at most the longest difference that counts, and
-//! is assumed to be that at first; and the contest is also lost at [`LOSS`](crate::contest::LOSS) times
-//! the longest one. So rare but large gains outweigh frequent small losses, and a regime that changes is
-//! noticed after a bounded loss however long it was good before. What is lost goes on being
-//! explored by a small share of the reads, ever more rarely, and is won again by gains.
+//! A [`Contest`] for each [`Question`] keeps the differences, for the whole array and for each primary replica.
+//! It is lost when what the pairs lost, since they had gained most, exceeds [`LOSS`](crate::contest::LOSS): a
+//! cumulative sum test (Page, 1954). Each difference counts in units of the root mean square of those before it,
+//! which is at most the longest difference that counts, and is assumed to be that at first; and the contest is
+//! also lost at [`LOSS`](crate::contest::LOSS) times the longest one. So rare but large gains outweigh frequent
+//! small losses, and a regime that changes is noticed after a bounded loss however long it was good before. What
+//! is lost goes on being explored by a small share of the reads, ever more rarely, and is won again by gains.
 //!
-//! That test is patient, and a small lasting loss is a loss as well. So the array's contests are also decided
-//! by the mean of the last hundred differences. What is said to gain much ([`Question::Stalled`],
+//! That test is patient, and a small lasting loss is a loss as well. So the array's contests are also decided by
+//! the mean of the last hundred differences. What is said to gain much ([`Question::Stalled`],
 //! [`Question::Refused`], [`Question::FarBehind`]) is followed at once, and no longer once a trial has shown a
-//! mean below zero by more than does not matter ([`IMMATERIAL`]), or for a stall by a standard error more: when
-//! a drive stalls there is no time for proof. What is said
-//! to gain little ([`Question::Ranked`], [`Question::Queue`]) may as well lose: the reads beside it, the
-//! forecast's errors and the costs are as large as the gain. It is followed once pairs have shown that it
-//! gains. Until then each such read, as far as pairs may be begun, is a pair, so that neither
-//! proof nor trial costs a tail.
+//! mean below zero by more than does not matter ([`IMMATERIAL`]), or for a stall by a standard error more: when a
+//! drive stalls there is no time for proof. What is said to gain little ([`Question::Ranked`],
+//! [`Question::Queue`]) may as well lose: the reads beside it, the forecast's errors and the costs are as large
+//! as the gain. It is followed once pairs have shown that it gains. Until then such reads are pairs as far as
+//! pairs may be begun, so that neither proof nor trial costs a tail; not many at once, because these see one
+//! state of the drives.
 //!
 //! # What a wrong predictor can cost
 //!
@@ -83,6 +81,8 @@ const TOLL: f64 = 0.1;
 /// share of the mean latency.
 const IMMATERIAL_NANOS: f64 = 2000.0;
 const IMMATERIAL: f64 = 0.02;
+/// So many reads later a pair is likely to see something new.
+const APART: u64 = 8;
 /// A question is asked if one in so many forecasts asks it.
 const ASKED: u64 = 1024;
 /// The weight of a read in the mean latency.
@@ -105,9 +105,10 @@ pub(crate) struct ControlGroup {
     tokens: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
-    /// The mean latency, ns, and the reads that it is from.
+    /// The mean latency, ns, the reads that it is from, and from which on another pair sees something new.
     mean: f64,
     reads: u64,
+    next_pair: [u64; QUESTIONS],
     /// The forecasts so far, and which was the last that asked each question.
     forecasts: u64,
     asked: [u64; QUESTIONS],
@@ -131,6 +132,7 @@ impl ControlGroup {
             scale: longest.0 as f64,
             mean: 0.0,
             reads: 0,
+            next_pair: [0; QUESTIONS],
             forecasts: 0,
             asked: [0; QUESTIONS],
             moved: 0.5,
@@ -248,7 +250,14 @@ impl ControlGroup {
         });
         let kept = if is_urgent { 0.0 } else { KEPT * MOST_TOKENS };
         let rival = rival.filter(|_| self.tokens >= weight.max(kept));
+        let rival = rival.filter(|&(_, question)| !self.is_too_soon(question));
         Decision { to, by, rival, weight }
+    }
+
+    /// Whether a pair would see what the last one has seen: what is doubted must hold at several times.
+    fn is_too_soon(&self, question: Question) -> bool {
+        let (at, is_doubted) = (question as usize, question.prior() == Prior::Doubted);
+        is_doubted && self.array[at].on_trial && self.reads < self.next_pair[at]
     }
 
     /// Whether one of the last forecasts asked this.
@@ -284,6 +293,7 @@ impl ControlGroup {
     /// Begins a pair, which costs as much as `weight` usual reads.
     pub(crate) fn begin(&mut self, weight: f64, pair: Pair) {
         self.tokens -= weight;
+        self.next_pair[pair.question as usize] = self.reads + APART;
         self.pairs.push(pair);
     }
 
@@ -424,30 +434,50 @@ mod tests {
             served.moved += u64::from(decision.to == OTHER);
             let Some((sides, question)) = decision.rival else { continue };
             served.pairs += 1;
-            let (read, arrival) = (RequestId(i), Nanos(i));
-            control.begin(
-                1.0,
-                Pair {
-                    read,
-                    question,
-                    arrival,
-                    primary: PRIMARY,
-                    sides,
-                    clip: CLIP,
-                    unsent: CLIP,
-                    typical: Nanos::ZERO,
-                    toll: 0.0,
-                    took: [None; 2],
-                },
-            );
-            control.completed(arrival + Nanos::from_micros(other), read, OTHER, true);
-            control.completed(arrival + Nanos::from_micros(primary(i)), read, PRIMARY, true);
+            control.begin(1.0, pair(i, question, sides));
+            for (side, took) in [(OTHER, other), (PRIMARY, primary(i))] {
+                control.completed(Nanos(i) + Nanos::from_micros(took), RequestId(i), side, true);
+            }
         }
         served
     }
 
     fn control() -> ControlGroup {
         ControlGroup::new(CLIP, 1)
+    }
+
+    fn pair(read: u64, question: Question, sides: [Replica; 2]) -> Pair {
+        Pair {
+            read: RequestId(read),
+            question,
+            arrival: Nanos(read),
+            primary: PRIMARY,
+            sides,
+            clip: CLIP,
+            unsent: CLIP,
+            typical: Nanos::ZERO,
+            toll: 0.0,
+            took: [None; 2],
+        }
+    }
+
+    /// Of reads that are said to gain little few are pairs at one time, of others many.
+    #[test]
+    fn pairs_of_a_doubted_trial_are_apart() {
+        let pairs = |question: Question| {
+            let mut control = control();
+            let is_pair = |&read: &u64| {
+                let decision = control.decide(PRIMARY, Some((OTHER, question)), PRIMARY, 1.0, 1.0);
+                control.observed(PRIMARY, Nanos(100), Nanos(100));
+                let rival = decision.rival.filter(|&(_, asked)| asked == question);
+                rival.map(|(sides, _)| control.begin(1.0, pair(read, question, sides))).is_some()
+            };
+            (0..4 * APART).filter(is_pair).collect::<Vec<_>>()
+        };
+        let are_apart = |pairs: &[u64]| pairs.is_sorted_by(|a, b| a + APART <= *b);
+        let [doubted, trusted] = [Question::Ranked, Question::FarBehind].map(pairs);
+        assert!(doubted.len() > 2 && are_apart(&doubted), "{doubted:?}");
+        assert!(!are_apart(&trusted), "{trusted:?}");
     }
 
     #[test]

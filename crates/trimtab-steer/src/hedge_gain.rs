@@ -95,15 +95,18 @@ impl HedgeGain {
         self.hedges.push(Hedge { read, duplicate: to, expected, first: None });
     }
 
-    /// The read has completed, on this replica.
-    pub(crate) fn read_completed(&mut self, now: Nanos, read: RequestId, by: Replica) {
-        let Some(at) = self.hedges.iter().position(|hedge| hedge.read == read) else { return };
-        if self.hedges[at].duplicate == by {
+    /// The read has completed, on this replica. Returns whether its duplicate was the first.
+    pub(crate) fn read_completed(&mut self, now: Nanos, read: RequestId, by: Replica) -> bool {
+        let hedge = self.hedges.iter().position(|hedge| hedge.read == read);
+        let Some(at) = hedge else { return false };
+        let is_duplicate = self.hedges[at].duplicate == by;
+        if is_duplicate {
             self.hedges[at].first = Some(now);
         } else {
             let expected = self.hedges.remove(at).expected;
             self.learn(0.0, expected);
         }
+        is_duplicate
     }
 
     /// An attempt that is not the first one of its read has ended.

@@ -136,8 +136,9 @@ const LENGTH_KEPT: f64 = 0.998;
 /// lost by chance is won again late.
 const MOST_BURDEN: f64 = 4.0;
 
-/// The longest difference of a pair that counts, as a multiple of what a hedged read takes. Hedges come late where
-/// drives are busy: what moves lose is in the tail, and does not count if this is small.
+/// The longest difference of a pair that counts, and the longest latency beside a forecast, as a multiple of what a
+/// hedged read takes. Hedges come late where drives are busy, or not at all where they do not pay: what moves lose is
+/// in the tail, and does not count if this is small.
 const CLIPPED: u64 = 8;
 
 impl Trimtab {
@@ -508,7 +509,11 @@ impl Strategy for Trimtab {
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
-            self.hedging.gain.read_completed(turn.now(), read, by);
+            if self.hedging.gain.read_completed(turn.now(), read, by) {
+                for replica in turn.order().iter().filter(|&&replica| replica != by) {
+                    self.calibrations[replica.index()].was_overtaken(turn.now(), read);
+                }
+            }
         }
     }
 
@@ -542,7 +547,8 @@ impl Strategy for Trimtab {
                     self.externality.served(now, ended.replica, ended.sent, alone);
                 }
                 let hedged = self.hedging.delay() + self.typical[at].get();
-                self.calibrations[at].completed(ended.request, latency, hedged);
+                let longest = Nanos(CLIPPED.saturating_mul(hedged.0));
+                self.calibrations[at].completed(ended.request, latency, longest);
             } else {
                 self.calibrations[ended.replica.index()].failed(ended.request);
             }

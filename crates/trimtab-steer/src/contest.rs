@@ -68,7 +68,8 @@ pub(crate) struct Contest {
     /// It does, as far as is known: the first alternative is followed.
     pub(crate) holds: bool,
     prior: Prior,
-    /// The trial is not over: all reads on which the alternatives differ are to be pairs.
+    /// The trial is not over: all reads on which the alternatives differ are to be pairs, those of what is
+    /// doubted some reads apart.
     pub(crate) on_trial: bool,
     /// The differences, with what does not count as a loss.
     evidence: Evidence,
@@ -212,7 +213,7 @@ impl Contest {
     /// A read took surprisingly long.
     pub(crate) fn surprise(&mut self) {
         if !self.holds {
-            self.explored = (self.explored / 2).max(EXPLORED_MOST);
+            self.explored = (self.explored / 2).max(EXPLORED_MOST.min(self.explored));
         }
     }
 }

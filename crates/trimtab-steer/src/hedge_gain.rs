@@ -53,7 +53,7 @@ const LITTLE: f64 = 0.5;
 /// the next one.
 const MOST: f64 = 8.0;
 /// Hedges that are followed at once.
-const FOLLOWED: usize = 64;
+const FOLLOWED: usize = 128;
 
 impl HedgeGain {
     pub(crate) fn new() -> Self {
@@ -69,6 +69,11 @@ impl HedgeGain {
     /// What a hedge gains that would be sent now, as a multiple of what is expected of it.
     pub(crate) fn factor(&self, now: Nanos) -> f64 {
         if self.expected > 0.0 && !self.is_old(now) { self.gained / self.expected } else { 1.0 }
+    }
+
+    /// Whether hedges gain about what is expected of them, as far as is known.
+    pub(crate) fn is_kept(&self, now: Nanos) -> bool {
+        self.factor(now) >= LITTLE
     }
 
     /// Whether it was known to gain little, and not tried for a while.
@@ -155,10 +160,10 @@ mod tests {
             let (read, now) = (RequestId(i), Nanos::from_millis(i));
             gain.hedged(now, read, Replica(1), EXPECTED);
             if let Some(us) = gained {
-                gain.read_completed(now, read, Replica(1));
+                assert!(gain.read_completed(now, read, Replica(1)));
                 gain.completed(now + Nanos::from_micros(us), read, Replica(0));
             } else {
-                gain.read_completed(now, read, Replica(0));
+                assert!(!gain.read_completed(now, read, Replica(0)));
             }
         }
     }

@@ -244,6 +244,11 @@ impl Trimtab {
         Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
+    /// What a read takes that is hedged.
+    fn hedged(&self, replica: Replica) -> Nanos {
+        self.hedging.delay() + self.typical[replica.index()].get()
+    }
+
     /// The replica with the least expected wait among `best` and those that `which` admits, with
     /// the failover to it.
     fn least_wait(
@@ -259,11 +264,13 @@ impl Trimtab {
         for replica in turn.order().iter().copied().filter(|&replica| which(replica)) {
             let forecast = self.forecast(turn, replica);
             forecasts += 1;
-            self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
             if forecast.verdict == Verdict::Late {
                 late.add(replica);
             }
             let mut wait = self.wait(&forecast);
+            // What comes of it is compared with the wait that counted: with a hedge, if one was to be sent.
+            let expected = if self.control.is_some() { wait } else { forecast.wait };
+            self.expected[replica.index()] = expected.unwrap_or(Nanos::MAX);
             let out = self.out[replica.index()];
             let factor = if let Some(calibration) = self.calibrations.get(replica.index()) {
                 calibration.factor(out)
@@ -509,9 +516,13 @@ impl Strategy for Trimtab {
         if let Some(control) = &mut self.control {
             let read = turn.id();
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
-            if self.hedging.gain.read_completed(turn.now(), read, by) {
-                for replica in turn.order().iter().filter(|&&replica| replica != by) {
-                    self.calibrations[replica.index()].was_overtaken(turn.now(), read);
+            // The loser of a pair would have been hedged too, where that pays.
+            let is_hedged = self.hedging.gain.read_completed(turn.now(), read, by);
+            if is_hedged || self.hedging.pays(turn.now()) {
+                for replica in turn.order().iter().copied() {
+                    let hedged = self.hedged(replica);
+                    let hedged = if is_hedged { Nanos::ZERO } else { hedged };
+                    self.calibrations[replica.index()].was_overtaken(turn.now(), read, hedged);
                 }
             }
         }
@@ -546,8 +557,7 @@ impl Strategy for Trimtab {
                 if let Some(alone) = self.calibrations[at].alone() {
                     self.externality.served(now, ended.replica, ended.sent, alone);
                 }
-                let hedged = self.hedging.delay() + self.typical[at].get();
-                let longest = Nanos(CLIPPED.saturating_mul(hedged.0));
+                let longest = Nanos(CLIPPED.saturating_mul(self.hedged(ended.replica).0));
                 self.calibrations[at].completed(ended.request, latency, longest);
             } else {
                 self.calibrations[ended.replica.index()].failed(ended.request);

@@ -70,6 +70,11 @@ impl Hedging {
         self.budget >= 1.0
     }
 
+    /// Whether late reads are hedged, and gain by it, as far as is known.
+    pub(super) fn pays(&self, now: Nanos) -> bool {
+        self.has_budget() && self.gain.is_kept(now)
+    }
+
     /// Each read adds its share to the budget: half for probes, and of that what they do not need
     /// for hedges. So probes, which a small array of many slow drives needs all the time, do not
     /// take what hedges would gain more by.

@@ -290,7 +290,7 @@ impl Calibration {
                 self.moved_read_ended(&other, Some(latency));
                 self.record(&other, latency);
             } else {
-                // Its data came from elsewhere before it was sent.
+                // It was not sent, or not yet, and says nothing of the replica.
                 self.moved -= u32::from(other.moved);
             }
         }

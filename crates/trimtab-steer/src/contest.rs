@@ -222,6 +222,16 @@ impl Contest {
 mod tests {
     use super::*;
 
+    #[test]
+    fn a_surprise_is_no_reason_to_explore_less() {
+        for prior in [Prior::Doubted, Prior::Sums] {
+            let mut contest = Contest { holds: false, ..Contest::new(prior) };
+            let before = contest.explored;
+            contest.surprise();
+            assert!(contest.explored <= before, "{contest:?}");
+        }
+    }
+
     /// Long gains that are rare outweigh short losses that come to less, and to no more.
     #[test]
     fn rare_gains_count_as_much_as_frequent_losses() {

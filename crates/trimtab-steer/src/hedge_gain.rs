@@ -71,9 +71,9 @@ impl HedgeGain {
         if self.expected > 0.0 && !self.is_old(now) { self.gained / self.expected } else { 1.0 }
     }
 
-    /// Whether hedges gain about what is expected of them, as far as is known.
-    pub(crate) fn is_kept(&self, now: Nanos) -> bool {
-        self.factor(now) >= LITTLE
+    /// Whether hedges are known to gain about what is expected of them.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.expected > 0.0 && self.gained >= LITTLE * self.expected
     }
 
     /// Whether it was known to gain little, and not tried for a while.
@@ -172,9 +172,9 @@ mod tests {
     fn hedges_that_gain_nothing_are_expected_to_gain_nothing() {
         let mut gain = HedgeGain::new();
         let now = Nanos::from_millis(200);
-        assert_eq!(gain.factor(now), 1.0);
+        assert!(gain.factor(now) == 1.0 && !gain.is_kept(), "nothing is known");
         serve(&mut gain, 200, None);
-        assert!(gain.factor(now) < 0.01, "{}", gain.factor(now));
+        assert!(gain.factor(now) < 0.01 && !gain.is_kept(), "{}", gain.factor(now));
         serve(&mut gain, 200, Some(50));
         assert!((0.49..0.51).contains(&gain.factor(now)), "{}", gain.factor(now));
         assert!(gain.hedges.is_empty());

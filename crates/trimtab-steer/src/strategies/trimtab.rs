@@ -82,8 +82,10 @@ pub struct Trimtab {
     predictors: PredictorSet,
     settings: TrimtabSettings,
     hedging: Hedging,
-    /// Each replica's expected wait at its last forecast.
+    /// Each replica's expected wait at its last forecast, and as it counted in the choice: with a hedge, if one
+    /// was to be sent. What comes of it is compared with that.
     expected: [Nanos; MOST_DRIVES],
+    counted: [Nanos; MOST_DRIVES],
     /// Reads in flight on each replica.
     out: [u32; MOST_DRIVES],
     /// Replicas with a probe in flight.
@@ -158,6 +160,7 @@ impl Trimtab {
             settings,
             hedging: Hedging::new(&settings),
             expected,
+            counted: expected,
             out: [0; MOST_DRIVES],
             probed: Replicas::NONE,
             control: settings.control.then(|| ControlGroup::new(settings.longest, settings.seed)),
@@ -244,9 +247,10 @@ impl Trimtab {
         Some(wait.min(fast + Nanos((f64::from(forecast.probability) * late) as u64)))
     }
 
-    /// What a read takes that is hedged.
+    /// What a read takes that is hedged: until its timer, and then as usual.
     fn hedged(&self, replica: Replica) -> Nanos {
-        self.hedging.delay() + self.typical[replica.index()].get()
+        let typical = self.typical[replica.index()].get();
+        typical + self.hedging.delay().max(typical) + typical
     }
 
     /// The replica with the least expected wait among `best` and those that `which` admits, with
@@ -268,9 +272,8 @@ impl Trimtab {
                 late.add(replica);
             }
             let mut wait = self.wait(&forecast);
-            // What comes of it is compared with the wait that counted: with a hedge, if one was to be sent.
-            let expected = if self.control.is_some() { wait } else { forecast.wait };
-            self.expected[replica.index()] = expected.unwrap_or(Nanos::MAX);
+            self.expected[replica.index()] = forecast.wait.unwrap_or(Nanos::MAX);
+            self.counted[replica.index()] = wait.unwrap_or_default();
             let out = self.out[replica.index()];
             let factor = if let Some(calibration) = self.calibrations.get(replica.index()) {
                 calibration.factor(out)
@@ -341,7 +344,7 @@ impl Trimtab {
             forecast = turn.order();
         }
         for at in forecast.iter().map(|replica| replica.index()) {
-            self.calibrations[at].forecast(turn.now(), turn.id(), self.expected[at]);
+            self.calibrations[at].forecast(turn.now(), turn.id(), self.counted[at]);
         }
         Some(best)
     }
@@ -518,10 +521,9 @@ impl Strategy for Trimtab {
             control.read_completed(read, |replica| replica == by || turn.is_sent(replica));
             // The loser of a pair would have been hedged too, where that pays.
             let is_hedged = self.hedging.gain.read_completed(turn.now(), read, by);
-            if is_hedged || self.hedging.pays(turn.now()) {
+            if is_hedged || self.hedging.pays() {
                 for replica in turn.order().iter().copied() {
-                    let hedged = self.hedged(replica);
-                    let hedged = if is_hedged { Nanos::ZERO } else { hedged };
+                    let hedged = if is_hedged { Nanos::ZERO } else { self.hedged(replica) };
                     self.calibrations[replica.index()].was_overtaken(turn.now(), read, hedged);
                 }
             }
@@ -557,7 +559,8 @@ impl Strategy for Trimtab {
                 if let Some(alone) = self.calibrations[at].alone() {
                     self.externality.served(now, ended.replica, ended.sent, alone);
                 }
-                let longest = Nanos(CLIPPED.saturating_mul(self.hedged(ended.replica).0));
+                let hedged = self.hedging.delay() + self.typical[at].get();
+                let longest = Nanos(CLIPPED.saturating_mul(hedged.0));
                 self.calibrations[at].completed(ended.request, latency, longest);
             } else {
                 self.calibrations[ended.replica.index()].failed(ended.request);

@@ -70,9 +70,9 @@ impl Hedging {
         self.budget >= 1.0
     }
 
-    /// Whether late reads are hedged, and gain by it, as far as is known.
-    pub(super) fn pays(&self, now: Nanos) -> bool {
-        self.has_budget() && self.gain.is_kept(now)
+    /// Whether late reads are hedged, and are known to gain by it.
+    pub(super) fn pays(&self) -> bool {
+        self.has_budget() && self.gain.is_kept()
     }
 
     /// Each read adds its share to the budget: half for probes, and of that what they do not need

@@ -81,7 +81,7 @@ const TOLL: f64 = 0.1;
 /// share of the mean latency.
 const IMMATERIAL_NANOS: f64 = 2000.0;
 const IMMATERIAL: f64 = 0.02;
-/// So many reads later a pair is likely to see something new.
+/// So many completions later a pair is likely to see something new.
 const APART: u64 = 8;
 /// A question is asked if one in so many forecasts asks it.
 const ASKED: u64 = 1024;
@@ -105,9 +105,10 @@ pub(crate) struct ControlGroup {
     tokens: f64,
     /// The longest difference that counted lately, ns.
     scale: f64,
-    /// The mean latency, ns, the reads that it is from, and from which on another pair sees something new.
+    /// The mean latency, ns, and the completions that it is from.
     mean: f64,
     reads: u64,
+    /// From how many completions on another pair of each question is likely to see something new.
     next_pair: [u64; QUESTIONS],
     /// The forecasts so far, and which was the last that asked each question.
     forecasts: u64,
@@ -576,22 +577,8 @@ mod tests {
         for i in 0..200 {
             let at = Nanos::from_millis(20 * i);
             control.expire(at);
-            let sides = [OTHER, PRIMARY];
-            control.begin(
-                1.0,
-                Pair {
-                    read: RequestId(i),
-                    question: Question::Refused,
-                    arrival: at,
-                    primary: PRIMARY,
-                    sides,
-                    clip: CLIP,
-                    unsent: CLIP,
-                    typical: Nanos::ZERO,
-                    toll: 0.0,
-                    took: [None; 2],
-                },
-            );
+            let pair = pair(i, Question::Refused, [OTHER, PRIMARY]);
+            control.begin(1.0, Pair { arrival: at, ..pair });
             control.completed(at + Nanos::from_micros(100), RequestId(i), OTHER, true);
         }
         let contest = &control.drives[PRIMARY.index()][Question::Refused as usize];

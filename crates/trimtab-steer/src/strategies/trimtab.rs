@@ -522,7 +522,8 @@ impl Strategy for Trimtab {
             // The loser of a pair would have been hedged too, where that pays.
             let is_hedged = self.hedging.gain.read_completed(turn.now(), read, by);
             if is_hedged || self.hedging.pays() {
-                for replica in turn.order().iter().copied() {
+                let sent = turn.order().iter().copied().filter(|&it| turn.is_sent(it));
+                for replica in sent {
                     let hedged = if is_hedged { Nanos::ZERO } else { self.hedged(replica) };
                     self.calibrations[replica.index()].was_overtaken(turn.now(), read, hedged);
                 }

@@ -6,6 +6,7 @@ use trimtab_serve::{Error, RunDirectory, Status};
 use crate::exit::BadInput;
 use crate::export::{self, Exportable};
 use crate::log;
+use crate::progress::during;
 
 /// Ends the named ones, or all. `end` asks the server of one that runs; one that has been killed is
 /// taken down here, and with `force` one that does not answer, too.
@@ -21,25 +22,33 @@ pub(crate) fn end<I: Exportable>(
     };
     // None is ended if one of them is not there.
     names.iter().try_for_each(|name| home.find(name).map(drop))?;
-    names.iter().try_for_each(|name| end_one(&home, name, force, &end))
+    names.iter().try_for_each(|name| {
+        let ended = during(&format!("ending `{name}`"), || end_one(&home, name, force, &end))?;
+        if let Some(at) = ended {
+            let what = format!("a file system on `{name}` is still mounted at {at}");
+            log::line(&format!("{what}: unmount it, and its device goes too"));
+        }
+        Ok(())
+    })
 }
 
+/// Returns where a file system on it is still mounted.
 fn end_one<I: Exportable>(
     home: &RunDirectory<I>,
     name: &str,
     force: bool,
     end: &impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
-) -> Result<()> {
+) -> Result<Option<String>> {
     let status = home.find(name)?;
     export::before_end(home, name, &status, force)?;
-    let mounted = match status {
+    Ok(match status {
         Status::Running(_) | Status::Stopped(_) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.
             Err(_) if matches!(home.find(name), Ok(Status::Dead)) => {
                 home.remove_dead(name, force)?
             }
-            ended => return Ok(ended?),
+            ended => ended.map(|()| None)?,
         },
         Status::Dead => home.remove_dead(name, force)?,
         Status::Changing if force => home.end(name)?,
@@ -47,10 +56,5 @@ fn end_one<I: Exportable>(
             let why = "it is starting or ending; --force kills it now";
             return Err(BadInput(format!("`{name}`: {why}")).into());
         }
-    };
-    if let Some(at) = mounted {
-        let what = format!("a file system on `{name}` is still mounted at {at}");
-        log::line(&format!("{what}: unmount it, and its device goes too"));
-    }
-    Ok(())
+    })
 }

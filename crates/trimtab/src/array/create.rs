@@ -12,6 +12,7 @@ use crate::background::{self, Message};
 use crate::console;
 use crate::exit::BadInput;
 use crate::log;
+use crate::progress::during;
 use crate::size;
 
 const CREATE_HELP: &str = "\
@@ -154,11 +155,17 @@ fn start(name: String, members: Vec<PathBuf>, origin: Origin, running: &Running)
     }
     let rates = Rates { most: rate, least: least_rate };
     let spec = Spec { name, members, origin, backend, policy, rates };
-    let (_, device) = background::start("array", "serve", &spec, |message| {
-        if let Message::Note(line) = message {
-            log::line(line);
-        }
-    })?;
+    let mut notes = Vec::new();
+    // It takes up to a minute where the kernel takes requests back from a killed server.
+    let started = during("waiting for the array's server", || {
+        background::start("array", "serve", &spec, |message| {
+            if let Message::Note(line) = message {
+                notes.push(line.clone());
+            }
+        })
+    });
+    notes.iter().for_each(|line| log::line(line));
+    let (_, device) = started?;
     let array = Array::find(&RunDirectory::from_environment(), &spec.name)?;
     let info = array.info();
     let capacity = trimtab_report::bytes(info.capacity);

@@ -18,7 +18,7 @@ use crate::console;
 use crate::exit::BadInput;
 use crate::input::available_memory;
 use crate::log;
-use crate::progress::Progress;
+use crate::progress::{Progress, during};
 use crate::{duration, profile, size};
 
 const HELP: &str = "\
@@ -131,7 +131,8 @@ pub(crate) fn run(args: Args) -> Result<()> {
         return in_foreground(spec, show);
     }
     let capacity = spec.capacity();
-    let device = serve::in_background(&spec, show)?;
+    // It takes up to a minute where the kernel takes requests back from a killed server.
+    let device = during("waiting for the drive's server", || serve::in_background(&spec, show))?;
     drop(progress);
     Ok(tell(&device, capacity)?)
 }

@@ -54,6 +54,7 @@
 //! ```
 
 mod assemble;
+mod buckets;
 mod buffers;
 mod control;
 mod create;
@@ -78,6 +79,7 @@ mod tasks;
 mod windows;
 mod zeroes;
 
+pub use buckets::Buckets;
 pub use control::Array;
 pub use figures::{Latencies, Requests};
 pub use pace::Rates;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use trimtab_array::policy::TurnsStanding;
 
+use crate::buckets::Buckets;
 use crate::figures::{Latencies, Requests};
 use crate::pace::Rates;
 use crate::tasks::Check;
@@ -42,6 +43,12 @@ pub struct Stat {
     pub read_latency: Latencies,
     /// Of programs' writes.
     pub write_latency: Latencies,
+    /// The same reads, of which intervals can be taken.
+    #[serde(default)]
+    pub read_buckets_ns: Buckets,
+    /// The same writes.
+    #[serde(default)]
+    pub write_buckets_ns: Buckets,
     /// Requests that are not complete.
     pub in_flight: usize,
     /// The members, by their place in the layout.

@@ -297,7 +297,10 @@ fn policies_change_in_use_and_figures_are_shown() {
         arrays.verify(&device, 7);
     }
     let stat = arrays.stat("one");
-    assert!(stat["reads"]["requests"].as_u64() > Some(0), "{stat}");
+    let reads = stat["reads"]["requests"].as_u64().unwrap();
+    let of_buckets = |bucket: &serde_json::Value| bucket[1].as_u64().unwrap();
+    let in_buckets = stat["read_buckets_ns"].as_array().unwrap().iter().map(of_buckets).sum();
+    assert!(reads > 0 && reads == in_buckets, "{stat}");
     assert!(stat["members"][3]["read_latency"]["count"].as_u64() > Some(0), "{stat}");
     let text = arrays.done(&["stat", "one"], &[]);
     assert!(text.contains("raid5, chunk 64.0 KiB") && text.contains("FUSE and loop"), "{text}");

@@ -10,6 +10,7 @@ use trimtab_md::{Consistency, Superblock};
 use trimtab_serve::Error;
 
 use super::{Engine, Fatal};
+use crate::buckets::Buckets;
 use crate::figures::Latencies;
 use crate::guard::Guarded;
 use crate::member::MemberDevice;
@@ -46,6 +47,8 @@ impl Engine {
             discards: figures.discards,
             read_latency: Latencies::from(&figures.read_latency),
             write_latency: Latencies::from(&figures.write_latency),
+            read_buckets_ns: Buckets::from(&figures.read_latency),
+            write_buckets_ns: Buckets::from(&figures.write_latency),
             in_flight: self.users.len(),
             members: self.stats(0..self.layout.members()),
             others: self.stats(self.layout.members()..self.slots.len()),

@@ -9,8 +9,8 @@ use trimtab_io::Nanos;
 use trimtab_nvmet::Exported;
 use trimtab_report::{Facts, bytes, count, escaped};
 use trimtab_volume::{
-    Array, ArrayInfo, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat, TurnsStat,
-    WithoutPolicy,
+    Array, ArrayInfo, Buckets, Latencies, MemberStat, Replacement, Requests, RunDirectory, Stat,
+    TurnsStat, WithoutPolicy,
 };
 
 use crate::console;
@@ -28,7 +28,9 @@ Examples:
 `computed` are reads of stripes that were answered from other members than those that hold
 the data. Reads `without the policy` ask the members that hold the data, because members may
 differ there or none can be done without. Bytes `in doubt` are computed for a missing member
-where the members had not been made equal: some of them may be wrong.";
+where the members had not been made equal: some of them may be wrong. Percentiles are since the
+start, those of --watch of each interval, up to 6% too long; JSON has buckets from which others
+can be taken (longest latency in ns, and number).";
 
 /// What to show.
 #[derive(Debug, clap::Args)]
@@ -261,13 +263,20 @@ fn line(before: &Stat, stat: &Stat) -> String {
     let seconds = (stat.uptime_s - before.uptime_s).max(1e-3);
     let rate = |now: u64, then: u64| (now.saturating_sub(then) as f64 / seconds).round() as u64;
     let all = |stat: &Stat| stat.reads.requests + stat.writes.requests;
+    let took = |what: &str, now: &Buckets, then: &Buckets| {
+        let took = now.since(then).latencies();
+        let [p50, p99, max] = [took.p50_us, took.p99_us, took.max_us].map(us);
+        format!("{what} p50 {p50} p99 {p99} max {max}")
+    };
     let mut line = format!(
-        "{} IOPS  read {}/s  written {}/s  in flight {}  computed {}/s  {}",
+        "{} IOPS  read {}/s  written {}/s  in flight {}  computed {}/s  {}  {}  {}",
         count(rate(all(stat), all(before))),
         bytes(rate(stat.reads.bytes, before.reads.bytes)),
         bytes(rate(stat.writes.bytes, before.writes.bytes)),
         stat.in_flight,
         count(rate(stat.computed, before.computed)),
+        took("reads", &stat.read_buckets_ns, &before.read_buckets_ns),
+        took("writes", &stat.write_buckets_ns, &before.write_buckets_ns),
         state(stat),
     );
     for (place, member) in stat.members.iter().enumerate() {

@@ -52,7 +52,7 @@ pub use device::Device;
 pub use directory::{Claimed, DeviceDirectory};
 pub use error::Error;
 pub use helper::{Helper, assist};
-pub use loopdev::{LoopDevice, open_control};
+pub use loopdev::{LoopDevice, open_control, still_used};
 pub use predictable::{
     Announced, Flag, FlagTable, Lease, PredictableCommand, PredictableDrive, PredictableReply,
 };

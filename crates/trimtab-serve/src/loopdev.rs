@@ -13,7 +13,7 @@ use rustix::io::Errno;
 use rustix::ioctl::{self, Opcode};
 
 use super::error::Error;
-use super::protect;
+use super::{fuse, protect};
 
 // <linux/loop.h>
 const LOOP_CONFIGURE: Opcode = 0x4C0A;
@@ -210,6 +210,18 @@ pub(crate) fn use_of(path: &Path) -> Option<String> {
     Some(match mounted_at(path) {
         Some(at) => format!("{name} is mounted at {at}: unmount it first"),
         None => format!("{name} is in use (mounted elsewhere, or by another device): end that"),
+    })
+}
+
+/// What keeps a device that was ended: it has nothing any more, and goes with its last user.
+#[must_use]
+pub fn still_used(device: &Path) -> Option<String> {
+    let shown = device.display();
+    is_attached_to_lost(device, fuse::FILE).then(|| match mounted_at(device) {
+        Some(at) => format!(
+            "a file system on it is still mounted at {at}: unmount it, and its device {shown} goes too"
+        ),
+        None => format!("{shown} is still open: it goes when what uses it is closed"),
     })
 }
 

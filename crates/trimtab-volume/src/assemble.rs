@@ -57,13 +57,14 @@ pub(crate) fn assemble(
             Some((&devices[found], candidates[found].superblock.as_ref().ok()?))
         })
         .collect();
+    let generation = generation(&by_role);
+    check_counts(&newest, generation, &candidates[assembly.newest].name)?;
     // By the parity of which members it may be wrong what is computed: any.
     let mut parity_on = None;
     let resync = match &assembly.resync {
         Resync::Ppl => recover_from_logs(&layout, &by_role, &mut lines, &mut parity_on)?,
         other => other.clone(),
     };
-    let generation = generation(&by_role);
     let was_clean = newest.in_sync_to.is_none();
     let in_sync_to = match resync {
         Resync::None => None,
@@ -160,6 +161,19 @@ pub(crate) fn assemble(
     let shared = Shared::new(regions);
     let array = Assembled { layout, slots, metadata, shared, rebuild, replace, logs, in_doubt };
     Ok(Found { array, uuid: newest.array_uuid.to_string(), lines })
+}
+
+/// What counts on from here has no end. No array counts so far that is not damaged.
+fn check_counts(newest: &Superblock, generation: u64, name: &str) -> Result<(), Error> {
+    const MOST: u64 = u64::MAX >> 1;
+    let counts = [("superblock", "events", newest.events), ("log", "generation", generation)];
+    match counts.into_iter().find(|(_, _, count)| *count > MOST) {
+        Some((whose, what, count)) => Err(Error::BadInput(format!(
+            "{name}: {whose}: {what} is {count}, which no array reaches: it is damaged; assemble the \
+             array without this member"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// Says which members are not there.
@@ -297,7 +311,7 @@ fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Re
             "too few members: {} missing, and at most {most} may be ({lines})",
             numbers(missing)
         ))),
-        Start::Split { devices: [one, other] } => Err(Error::Failed(format!(
+        Start::Split { devices: [one, other] } => Err(Error::BadInput(format!(
             "{} and {} were used apart from each other: give the one whose data count alone",
             candidates[*one].name, candidates[*other].name
         ))),

@@ -186,6 +186,9 @@ pub(crate) struct Engine {
     pub(crate) policy: PolicyKind,
     pub(crate) predictable: Predictable,
     pub(crate) in_doubt: u64,
+    /// Since it was assembled a member was lost while members may have differed. Who assembles it next
+    /// without all members is asked.
+    doubts: bool,
     content: Content,
     makes_zeroes: bool,
     kernel_requests: Requests,
@@ -262,6 +265,7 @@ impl Engine {
             policy,
             predictable: Predictable::default(),
             in_doubt,
+            doubts: false,
             content: Content::new(layout),
             makes_zeroes,
             kernel: Arc::new(watched(&kernel_requests)?),

@@ -239,7 +239,7 @@ impl Server {
                 }
             }
             Command::Add { path, force } => {
-                let (device, uuid) = self.claim_new(&path, force)?;
+                let (device, uuid) = self.claim_new(&path, force, None)?;
                 self.ask(move |engine| engine.add_member(device, uuid))?;
                 return Ok(self.noted(&path));
             }
@@ -249,7 +249,7 @@ impl Server {
                 if self.ask(move |engine| engine.replace_by_spare(&named, &given))? {
                     return Ok(self.noted(&path));
                 }
-                let (device, uuid) = self.claim_new(&path, force)?;
+                let (device, uuid) = self.claim_new(&path, force, Some(member.clone()))?;
                 self.ask(move |engine| engine.replace_member(&member, device, uuid))?;
                 return Ok(self.noted(&path));
             }
@@ -295,8 +295,14 @@ impl Server {
         Ok(())
     }
 
-    /// Claims a device that is none of the array's, and says what it is to be called.
-    fn claim_new(&self, path: &Path, force: bool) -> Result<(MemberDevice, Uuid), Error> {
+    /// Claims a device that is none of the array's, and says what it is to be called. It is to replace a
+    /// member, or to be added.
+    fn claim_new(
+        &self,
+        path: &Path,
+        force: bool,
+        replaces: Option<String>,
+    ) -> Result<(MemberDevice, Uuid), Error> {
         if overlap(path, self.device()) {
             let why = "is the array itself, or a part of it";
             return Err(Error::BadInput(format!("{} {why}", path.display())));
@@ -307,13 +313,20 @@ impl Server {
         if !force {
             device.check_unused()?;
         }
-        let none = || Error::Failed("no member of the array is in use".to_owned());
-        let like = self.ask(move |engine| engine.like().ok_or_else(none))?;
+        let uuid = random_uuid()?;
+        // A device that is refused keeps what it holds.
+        let (device, like) = self.ask(move |engine| {
+            match replaces {
+                Some(member) => engine.role_to_replace(&member).map(drop)?,
+                None => engine.check_takes_in()?,
+            }
+            engine.superblock_of_new(&device, uuid).map(|like| (device, like))
+        })?;
         // What is written to it while the engine does not know it may block.
         let written = device.metadata.write_bad_block_log(&like);
         let written = written.and_then(|()| device.metadata.write_empty_ppl(&like, 0));
         written.map_err(|error| Error::Failed(error.to_string()))?;
-        Ok((device, random_uuid()?))
+        Ok((device, uuid))
     }
 
     /// Has the engine do something, and waits for the result.

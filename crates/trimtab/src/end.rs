@@ -1,9 +1,9 @@
 //! The end of drives and arrays by command: in order, or what a crash left, exports included.
 
 use anyhow::Result;
-use trimtab_serve::{Error, RunDirectory, Status};
+use trimtab_serve::{Error, RunDirectory, Status, still_used};
 
-use crate::exit::BadInput;
+use crate::exit::{self, BadInput};
 use crate::export::{self, Exportable};
 use crate::log;
 use crate::progress::during;
@@ -22,17 +22,37 @@ pub(crate) fn end<I: Exportable>(
     };
     // None is ended if one of them is not there.
     names.iter().try_for_each(|name| home.find(name).map(drop))?;
-    names.iter().try_for_each(|name| {
-        let ended = during(&format!("ending `{name}`"), || end_one(&home, name, force, &end))?;
-        if let Some(at) = ended {
-            let what = format!("a file system on `{name}` is still mounted at {at}");
-            log::line(&format!("{what}: unmount it, and its device goes too"));
+    let mut remaining: Vec<_> = names.iter().collect();
+    remaining.dedup();
+    loop {
+        let before = remaining.len();
+        let mut errors = Vec::new();
+        for name in std::mem::take(&mut remaining) {
+            let work = || end_one(&home, name, force, &end);
+            match during(&format!("ending `{name}`"), work) {
+                Ok(left) => left.iter().for_each(|line| log::line(line)),
+                Err(error) => {
+                    errors.push(named(name, error));
+                    remaining.push(name);
+                }
+            }
         }
-        Ok(())
-    })
+        // One may have been used by another one that is gone now.
+        if remaining.is_empty() || remaining.len() == before {
+            let last = errors.pop();
+            errors.into_iter().for_each(|error| _ = exit::code(Err(error)));
+            return last.map_or(Ok(()), Err);
+        }
+    }
 }
 
-/// Returns where a file system on it is still mounted.
+/// The error, which says whose it is.
+fn named(name: &str, error: anyhow::Error) -> anyhow::Error {
+    let quoted = format!("`{name}`");
+    if error.to_string().contains(&quoted) { error } else { error.context(quoted) }
+}
+
+/// Returns what is to be said of its device, if that is still there.
 fn end_one<I: Exportable>(
     home: &RunDirectory<I>,
     name: &str,
@@ -41,14 +61,15 @@ fn end_one<I: Exportable>(
 ) -> Result<Option<String>> {
     let status = home.find(name)?;
     export::before_end(home, name, &status, force)?;
-    Ok(match status {
-        Status::Running(_) | Status::Stopped(_) => match end(home, name) {
+    let mounted = match &status {
+        Status::Running(info) | Status::Stopped(info) => match end(home, name) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.
             Err(_) if matches!(home.find(name), Ok(Status::Dead)) => {
                 home.remove_dead(name, force)?
             }
-            ended => ended.map(|()| None)?,
+            Ok(()) => return Ok(still_used(info.device()).map(|why| format!("`{name}`: {why}"))),
+            Err(error) => return Err(error.into()),
         },
         Status::Dead => home.remove_dead(name, force)?,
         Status::Changing if force => home.end(name)?,
@@ -56,5 +77,9 @@ fn end_one<I: Exportable>(
             let why = "it is starting or ending; --force kills it now";
             return Err(BadInput(format!("`{name}`: {why}")).into());
         }
-    })
+    };
+    Ok(mounted.map(|at| {
+        let what = format!("a file system on `{name}` is still mounted at {at}");
+        format!("{what}: unmount it, and its device goes too")
+    }))
 }

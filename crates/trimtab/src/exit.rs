@@ -90,7 +90,12 @@ fn usage_line(text: &str) -> String {
         .map(paragraph)
         .filter(|part| !part.is_empty() && !part.starts_with("For more information"))
         .collect();
-    parts.join("; ")
+    let known = [
+        ("invalid digit found in string", "expected a whole number"),
+        ("number too large to fit in target type", "the number is too large"),
+        ("cannot parse integer from empty string", "expected a whole number"),
+    ];
+    known.iter().fold(parts.join("; "), |line, (library, plain)| line.replace(library, plain))
 }
 
 /// The error and its causes, without those that the preceding error quotes.

@@ -226,6 +226,26 @@ fn unreadable_sector_is_computed_and_written_again() {
     arrays.done(&["stop", "some"], &[]);
 }
 
+/// A member is lost while members differ, and then the array is stopped in order.
+#[test]
+fn stop_in_order_does_not_forget_what_may_be_wrong() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let mut files = arrays.files(&["a", "b", "c"], 64);
+    arrays.done(&["create", "some", "--level", "5", "--rate", "1M"], &files);
+    arrays.done(&["fail", "some", "1"], &[]);
+    let in_doubt = || arrays.stat("some")["in_doubt"].as_u64().unwrap();
+    assert!(in_doubt() > 0);
+    arrays.done(&["stop", "some"], &[]);
+    files.remove(1);
+    arrays.fails(&["assemble", "some"], &files, 1, "may be wrong; --force starts it");
+    arrays.done(&["assemble", "some", "--force"], &files);
+    assert!(in_doubt() > 0);
+    arrays.done(&["stop", "some"], &[]);
+    // Who has been asked is not asked again.
+    arrays.done(&["assemble", "some"], &files);
+    arrays.done(&["stop", "some"], &[]);
+}
+
 #[test]
 fn member_that_does_not_write_is_failed_for_good() {
     let Some(arrays) = Arrays::new(&[]) else { return };

@@ -253,7 +253,9 @@ fn what_killed_servers_and_commands_leave_is_removed() {
         let disk = open_direct(&remote);
         write_block(&disk, 0, 1).unwrap();
         bench.arrays.kill("ours");
-        wait_until("the kill", || bench.listed("ours")["state"] == "killed: stop it");
+        wait_until("the kill", || {
+            bench.listed("ours")["state"] == "killed: assemble it, or stop it"
+        });
         assert!(read_block(&disk, 0).is_err(), "nothing serves this");
         drop(disk);
         let text = bench.arrays.done(&["list"], &[]);

@@ -5,6 +5,7 @@ mod emulated;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 use std::process::Stdio;
 
 use array_bench::Arrays;
@@ -299,7 +300,7 @@ fn policies_change_in_use_and_figures_are_shown() {
     let stat = arrays.stat("one");
     let reads = stat["reads"]["requests"].as_u64().unwrap();
     let of_buckets = |bucket: &serde_json::Value| bucket[1].as_u64().unwrap();
-    let in_buckets = stat["read_buckets_ns"].as_array().unwrap().iter().map(of_buckets).sum();
+    let in_buckets: u64 = stat["read_buckets_ns"].as_array().unwrap().iter().map(of_buckets).sum();
     assert!(reads > 0 && reads == in_buckets, "{stat}");
     assert!(stat["members"][3]["read_latency"]["count"].as_u64() > Some(0), "{stat}");
     let text = arrays.done(&["stat", "one"], &[]);
@@ -307,6 +308,58 @@ fn policies_change_in_use_and_figures_are_shown() {
     let listed = arrays.done(&["list"], &[]);
     assert!(listed.contains("one") && listed.contains("raid5") && listed.contains(&device));
     arrays.fails(&["set", "one", "--policy", "best"], &[], 2, "no such policy");
+}
+
+#[test]
+fn refused_device_keeps_what_it_holds() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&NAMES, 64);
+    arrays.done(&["create", "one", "--level", "5", "--assume-clean"], &files[..3]);
+    arrays.done(&["create", "fast", "--level", "0"], &files[3..]);
+    let [small, large] = [("small", 8), ("large", 64)].map(|(name, mib)| {
+        let file = arrays.files(&[name], mib).remove(0);
+        fs::write(&file, vec![b'x'; (mib as usize) << 20]).unwrap();
+        file
+    });
+    let refused: [(&[&str], &String, &str); 5] = [
+        (&["add", "one"], &small, "the array needs"),
+        (&["add", "one", "--force"], &small, "the array needs"),
+        (&["replace", "one", "0"], &small, "the array needs"),
+        (&["replace", "one", "7"], &large, "is no member of the array"),
+        (&["add", "fast"], &large, "cannot take members in"),
+    ];
+    for (args, device, why) in refused {
+        arrays.fails(args, std::slice::from_ref(device), 2, why);
+        let is_kept = fs::read(device).unwrap().iter().all(|&byte| byte == b'x');
+        assert!(is_kept, "{args:?} has written to {device}");
+    }
+    arrays.done(&["replace", "one", "0"], &[large]);
+}
+
+/// One that is refused does not keep others, and what is used by another one goes after that.
+#[test]
+fn all_are_stopped_that_can_be() {
+    let Some(arrays) = Arrays::new(&["mkfs.ext4"]) else { return };
+    let files = arrays.files(&NAMES[..4], 64);
+    let mirror = |name: &str, members: &[String]| {
+        arrays.done(&["create", name, "--level", "1", "--assume-clean"], members)
+    };
+    let inner = mirror("inner", &files[..2]);
+    mirror("outer", &[inner, files[2].clone()]);
+    arrays.done(&["stop", "--all"], &[]);
+    assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
+
+    let again = |name: &str| arrays.files(&[&format!("{name}1"), &format!("{name}2")], 64);
+    let device = mirror("a", &again("a"));
+    mirror("b", &again("b"));
+    testdisk::run("mkfs.ext4", &["-q", "-F", &device]);
+    let mounted = Mounted::new(&device, arrays.bench.path("mounted"));
+    arrays.fails(&["stop", "--all"], &[], 1, "`a`: ");
+    assert!(arrays.server("b").is_none() && arrays.server("a").is_some());
+    // What stays of one that is ended by force is said.
+    let forced = stderr(&arrays.run(&["stop", "--all", "--force"], &[]));
+    assert!(forced.contains("`a`") && forced.contains("mounted at"), "{forced}");
+    mounted.unmount();
 }
 
 #[test]
@@ -353,5 +406,12 @@ fn bad_input_changes_nothing() {
     arrays.done(&["stop", "fast"], &[]);
     let mixed = [&files[..], &stripes[..]].concat();
     arrays.fails(&["assemble", "bad"], &mixed, 2, "several arrays");
+    for file in &files {
+        let member = trimtab_md::Member::open(Path::new(file), true).unwrap();
+        let superblock =
+            trimtab_md::Superblock { events: u64::MAX, ..member.superblock().unwrap() };
+        member.write_superblock(&superblock).unwrap();
+    }
+    arrays.fails(&["assemble", "bad", "--force"], &files, 2, "which no array reaches");
     assert!(arrays.traces().is_empty(), "{:?}", arrays.traces());
 }

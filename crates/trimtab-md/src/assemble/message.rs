@@ -18,7 +18,9 @@ pub(super) fn lines(
                 format!("member {role}, being rebuilt, {done_to} bytes are done")
             }
             MemberState::Returning { role, behind } => {
-                format!("member {role} of before, missed {behind} events: the bitmap has them")
+                format!(
+                    "member {role} of before, missed {behind} events, which the bitmap has; if it failed, add it again"
+                )
             }
             MemberState::Stale { behind } => format!(
                 "stale: missed {behind} of {events} events, and no bitmap has them; add it as a new member"

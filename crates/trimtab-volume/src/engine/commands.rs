@@ -150,7 +150,8 @@ impl Engine {
             return Err(Error::BadInput(format!("{level} has nothing that could be checked")));
         }
         if self.degraded() > 0 {
-            let why = "members are missing: what is computed for them cannot be checked";
+            let why = "members are missing, and what is computed for them cannot be checked: add \
+                       others first (`trimtab array add`)";
             return Err(Error::Failed(why.to_owned()));
         }
         if self.tasks.check().is_some_and(|check| !check.is_complete) {
@@ -212,6 +213,9 @@ impl Engine {
                 self.slots[place] = Slot::default();
                 Ok(None)
             }
+            SlotState::Missing => {
+                Err(Error::BadInput(format!("`{member}` is missing: nothing is there")))
+            }
             _ => {
                 Err(Error::BadInput(format!("`{member}` is in use: `trimtab array fail` it first")))
             }
@@ -219,7 +223,7 @@ impl Engine {
     }
 
     /// The superblock that a new device gets, if it can be used.
-    pub(super) fn superblock_of_new(
+    pub(crate) fn superblock_of_new(
         &self,
         device: &MemberDevice,
         uuid: trimtab_md::Uuid,

@@ -340,6 +340,7 @@ impl Engine {
         if let Some(line) = doubt::line(in_doubt) {
             warn(format_args!("{line}"));
             self.in_doubt += in_doubt;
+            self.doubts = true;
         }
     }
 

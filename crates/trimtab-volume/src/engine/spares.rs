@@ -13,6 +13,16 @@ use crate::tasks::Rebuild;
 impl Engine {
     /// A device becomes a spare. If a member is missing it takes its place at once.
     pub(crate) fn add_member(&mut self, device: MemberDevice, uuid: Uuid) -> Result<(), Error> {
+        self.check_takes_in()?;
+        let superblock = self.superblock_of_new(&device, uuid)?;
+        let place = self.free_place();
+        self.slots[place] = Slot::new(device, SlotState::Spare, superblock.data_offset);
+        _ = self.metadata.admit_spare(place, superblock);
+        Ok(())
+    }
+
+    /// Whether the array can take a device in.
+    pub(crate) fn check_takes_in(&self) -> Result<(), Error> {
         if self.redundancy() == 0 {
             let level = self.layout.level();
             return Err(Error::BadInput(format!("{level} cannot take members in")));
@@ -20,10 +30,6 @@ impl Engine {
         if self.has_failed() {
             return Err(Error::Failed("too many members have failed".to_owned()));
         }
-        let superblock = self.superblock_of_new(&device, uuid)?;
-        let place = self.free_place();
-        self.slots[place] = Slot::new(device, SlotState::Spare, superblock.data_offset);
-        _ = self.metadata.admit_spare(place, superblock);
         Ok(())
     }
 

@@ -55,7 +55,7 @@ impl Engine {
             let written = self.figures.writes.requests;
             let is_quiet = std::mem::replace(&mut self.written_before, written) == written;
             if is_quiet && self.is_quiet() && self.shared.regions().is_synced() {
-                self.metadata.set_dirty(false);
+                self.note_agreement();
             }
             return;
         }
@@ -64,6 +64,14 @@ impl Engine {
             self.metadata.settle(range);
         }
         if regions.is_clean() && self.waiting.is_empty() && self.held.is_empty() {
+            self.metadata.set_dirty(false);
+        }
+    }
+
+    /// Notes that the members agree. Not while what is computed for one that is missing may be wrong: who
+    /// assembles the array next would not be told.
+    fn note_agreement(&mut self) {
+        if !self.doubts || self.degraded() == 0 {
             self.metadata.set_dirty(false);
         }
     }
@@ -281,7 +289,7 @@ impl Engine {
         }
         if self.shared.regions().is_synced() {
             // Degraded: the bits stay for members that come back, but those that are there agree.
-            self.metadata.set_dirty(false);
+            self.note_agreement();
         }
         if let Some(job) = self.metadata.take_job(timestamp()) {
             for (device, why) in keeper::write(&job, &devices).failed {

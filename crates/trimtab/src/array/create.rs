@@ -76,8 +76,8 @@ pub(crate) struct Create {
     /// The level: 0, 1, 4, 5 or 6.
     #[arg(long, value_name = "N", value_parser = level)]
     level: u8,
-    /// Bytes of a chunk, 64K if it is not given; level 1 has none.
-    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    /// Bytes of a chunk, 4K to 1M, 64K if it is not given; level 1 has none.
+    #[arg(long, value_name = "SIZE", value_parser = chunk)]
     chunk: Option<u64>,
     /// What says after a crash where members may differ: a write-intent bitmap, or with level 5
     /// partial parity logs (ppl), which also close the write hole.
@@ -114,6 +114,15 @@ pub(super) fn level(text: &str) -> Result<u8, String> {
     let number = text.strip_prefix("raid").unwrap_or(text).parse();
     let known = number.ok().filter(|number| [0, 1, 4, 5, 6].contains(number));
     known.ok_or_else(|| "the levels are 0, 1, 4, 5 and 6".to_owned())
+}
+
+/// The bytes of a chunk: what levels with parity need besides, they say themselves.
+fn chunk(text: &str) -> Result<u64, String> {
+    let bytes = size::parse_bytes(text).ok();
+    let known = bytes.filter(|bytes| (4 << 10..=1 << 20).contains(bytes) && bytes % 4096 == 0);
+    known.ok_or_else(|| {
+        "a chunk has 4K to 1M, a multiple of 4K, with parity a power of two".to_owned()
+    })
 }
 
 /// Refuses a policy that an array of this level could not follow.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
             ArrayStatus::Dead if home.waiting(&name).is_some() => {
                 (None, "killed, and waits: assemble it, or stop it".to_owned())
             }
-            ArrayStatus::Dead => (None, "killed: stop it".to_owned()),
+            ArrayStatus::Dead => (None, "killed: assemble it, or stop it".to_owned()),
         };
         let exported = match &info {
             Some(info) => exports.of(info),

@@ -100,7 +100,9 @@ fn facts(array: &Array, stat: &Stat, exported: Option<&Exported>) -> Facts {
         facts.add("refused by members", count(stat.refused));
     }
     facts.add("without the policy", without_policy(&stat.without_policy));
-    facts.add("marked in the bitmap", format!("{} of each member", bytes(stat.marked)));
+    if stat.consistency == "bitmap" {
+        facts.add("marked in the bitmap", format!("{} of each member", bytes(stat.marked)));
+    }
     if let Some(rate) = stat.rate {
         let most = bytes(stat.rates.most);
         facts.add("work beside requests", format!("at {}/s, at most {most}/s", bytes(rate)));

@@ -114,6 +114,38 @@ fn a_drive_that_dies_and_comes_back_costs_no_tail() {
     assert!(figure(&trimtab, "extra_io_percent") < 3.0);
 }
 
+/// Two drives, of which one alone cannot serve all reads: these wait longer until the other one is back. Without
+/// steering each read tries it first.
+#[test]
+fn a_drive_that_is_needed_is_used_as_soon_as_it_is_back() {
+    let device = "
+[[device]]
+profile = 'reference'
+override.geometry = { channels = 4, chips_per_channel = 8, blocks_per_plane = 64, pages_per_block = 64 }
+override.timing = { read_us = 91.4 }
+fill = { share = 1.0, kind = 'aged' }
+";
+    let text = format!(
+        "seeds = [7]
+strategies = ['base', 'trimtab']
+phase_one = {{ reads = 20_000 }}
+phase_two = {{ reads = 60_000 }}
+refusal_samples = 0
+
+[workload]
+read_share = 1.0
+sizes = [{{ bytes = 65_536, weight = 1 }}]
+offsets = {{ kind = 'uniform' }}
+arrivals = {{ kind = 'poisson', iops = 15_000 }}
+{device}{device}
+fault = [{{ kind = 'error', ops = 'reads', share = 1.0, at_s = 0.3, for_s = 0.4 }}]"
+    );
+    let [base, trimtab] = run("needed", &text);
+    for key in ["mean_ns", "p99_ns", "p99.9_ns"] {
+        assert!(figure(&trimtab, key) < 1.05 * figure(&base, key), "{key}");
+    }
+}
+
 /// While all drives are stalled no duplicate gains anything. That is no reason to send none afterwards:
 /// one read in fifty is slow then, and its duplicate mostly is not.
 #[test]

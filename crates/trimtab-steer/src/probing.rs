@@ -70,17 +70,21 @@ impl Probing {
     /// Duplicates the read to a replica that is due for a probe, if there is one, and
     /// returns that replica.
     pub fn probe(&self, turn: &mut Turn<'_>) -> Option<Replica> {
-        self.probe_after(turn, self.every)
+        self.probe_after(turn, |_| self.every)
     }
 
-    /// The same, where a probe is due after another time than usual.
-    pub fn probe_after(&self, turn: &mut Turn<'_>, every: Nanos) -> Option<Replica> {
+    /// The same, where a probe is due after another time than usual, by replica.
+    pub fn probe_after(
+        &self,
+        turn: &mut Turn<'_>,
+        every: impl Fn(Replica) -> Nanos,
+    ) -> Option<Replica> {
         if self.avoided.is_empty() {
             return None;
         }
         let now = turn.now();
         let due = |&replica: &Replica| {
-            self.avoided.has(replica) && now.since(self.since[replica.index()]) >= every
+            self.avoided.has(replica) && now.since(self.since[replica.index()]) >= every(replica)
         };
         let replica = turn.order().iter().copied().find(due)?;
         turn.send(replica, now, Reason::Probe);

@@ -50,6 +50,8 @@ pub(crate) struct QueueState {
     paced: u32,
     /// Reads that failed since one returned its data.
     failures: u32,
+    /// Its first failure since it returned data.
+    fails_since: Nanos,
 }
 
 impl QueueState {
@@ -123,13 +125,23 @@ impl QueueState {
         self.failures >= FAILURES
     }
 
+    /// For how long it has returned no data, if it [fails](Self::fails).
+    pub(crate) fn fails_for(&self, now: Nanos) -> Option<Nanos> {
+        self.fails().then(|| now.since(self.fails_since))
+    }
+
     /// A request has ended.
     pub(crate) fn completed(&mut self, now: Nanos, ended: &Ended) {
         if ended.op == Op::Read {
             self.reads -= 1;
             match ended.outcome {
                 Some(Outcome::Done) => self.failures = 0,
-                Some(Outcome::Error) => self.failures = self.failures.saturating_add(1),
+                Some(Outcome::Error) => {
+                    if self.failures == 0 {
+                        self.fails_since = now;
+                    }
+                    self.failures = self.failures.saturating_add(1);
+                }
                 // A drive that refuses works, and what was taken back says nothing.
                 Some(Outcome::Refused { .. }) | None => {}
             }
@@ -291,13 +303,15 @@ mod tests {
             let ended = ended_read(Nanos::ZERO, outcome);
             drive.completed(Nanos::from_micros(1), &ended);
         };
+        let at = Nanos::from_micros(5);
         (0..2).for_each(|_| end(&mut drive, Outcome::Error));
         assert!(!drive.fails(), "a bad sector is not a dead drive");
         end(&mut drive, Outcome::Refused { expected_wait: Nanos::ZERO });
         assert!(!drive.fails());
         end(&mut drive, Outcome::Error);
         assert!(drive.fails() && drive.pace() == 0.0);
+        assert_eq!(drive.fails_for(at), Some(Nanos::from_micros(4)));
         end(&mut drive, Outcome::Done);
-        assert!(!drive.fails());
+        assert_eq!((drive.fails(), drive.fails_for(at)), (false, None));
     }
 }

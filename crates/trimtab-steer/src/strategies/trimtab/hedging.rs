@@ -70,6 +70,11 @@ impl Hedging {
         self.budget >= 1.0
     }
 
+    /// Whether probes may be more frequent than they must be.
+    pub(super) fn has_budget_for_probes(&self) -> bool {
+        self.probes >= 1.0
+    }
+
     /// Whether late reads are hedged, and are known to gain by it.
     pub(super) fn pays(&self) -> bool {
         self.has_budget() && self.gain.is_kept()

@@ -14,6 +14,10 @@ use crate::turn::Turn;
 
 /// How long a replica is avoided before it is probed, at most, where probes cost other reads.
 const RARE_PROBE: Nanos = Nanos::from_secs(1);
+/// A replica that only returns errors is left alone for such a share of the time since its last data, at least for so
+/// long: no read waits behind a probe there, and all wait where they are served in its place.
+const FAILED_SHARE: u64 = 128;
+const FAILED_PROBE: Nanos = Nanos::from_millis(1);
 /// Where a move costs other reads as much as a read usually takes, pairs and probes are so many
 /// times as rare.
 const RARITY: f64 = 200.0;
@@ -30,7 +34,16 @@ impl Trimtab {
         // A read of any primary may carry a probe, so the mean decides: one primary's large toll must not
         // make probes rare for all.
         let rarity = self.rarity(turn.primary(), self.externality.mean_toll());
-        let every = Nanos((PROBE.0 as f64 * rarity) as u64).min(RARE_PROBE);
+        let rare = Nanos((PROBE.0 as f64 * rarity) as u64).min(RARE_PROBE);
+        let (now, has_budget) = (turn.now(), self.hedging.has_budget_for_probes());
+        let every = |replica: Replica| {
+            let failed = self.queues[replica.index()].fails_for(now);
+            match failed.filter(|_| self.out[replica.index()] == 0) {
+                Some(time) if has_budget => Nanos(time.0 / FAILED_SHARE).clamp(FAILED_PROBE, PROBE),
+                Some(_) => PROBE,
+                None => rare,
+            }
+        };
         if let Some(replica) = self.predictors.probing.probe_after(turn, every) {
             self.probed.add(replica);
             self.hedging.probed(self.weight(turn.request().length));

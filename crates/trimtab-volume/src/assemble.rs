@@ -297,7 +297,28 @@ fn spares(assembly: &Assembly, rebuild: Option<Rebuild>) -> Vec<usize> {
     (0..assembly.states.len()).filter(is_spare).collect()
 }
 
+/// Every device that was given is to be of the array: without one that only looks so it would lose redundancy, and
+/// count on without it.
+fn check_usable(assembly: &Assembly) -> Result<(), Error> {
+    let is_none = |state: &MemberState| {
+        matches!(
+            state,
+            MemberState::Unusable(_) | MemberState::Differs { .. } | MemberState::TooSmall { .. }
+        )
+    };
+    match assembly.states.iter().position(is_none) {
+        Some(index) => Err(Error::BadInput(format!(
+            "{}: assemble the array without it, or with --force",
+            assembly.lines()[index]
+        ))),
+        None => Ok(()),
+    }
+}
+
 fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Result<(), Error> {
+    if !force {
+        check_usable(assembly)?;
+    }
     let lines = assembly.lines().join("; ");
     match &assembly.start {
         Start::Complete | Start::Degraded { .. } => Ok(()),

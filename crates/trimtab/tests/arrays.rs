@@ -406,6 +406,19 @@ fn bad_input_changes_nothing() {
     arrays.done(&["stop", "fast"], &[]);
     let mixed = [&files[..], &stripes[..]].concat();
     arrays.fails(&["assemble", "bad"], &mixed, 2, "several arrays");
+    // One that is none of the array's: neither is written to.
+    let [other] = arrays.files(&["other"], 64).try_into().unwrap();
+    let with_other = [&files[..3], &[other][..]].concat();
+    let events = || {
+        let member = trimtab_md::Member::open(Path::new(&files[0]), false).unwrap();
+        member.superblock().unwrap().events
+    };
+    let before = events();
+    arrays.fails(&["assemble", "bad"], &with_other, 2, "assemble the array without it");
+    assert_eq!(events(), before);
+    arrays.done(&["assemble", "bad", "--force"], &with_other);
+    assert_eq!(arrays.stat("bad")["state"], "degraded");
+    arrays.done(&["stop", "bad"], &[]);
     for file in &files {
         let member = trimtab_md::Member::open(Path::new(file), true).unwrap();
         let superblock =

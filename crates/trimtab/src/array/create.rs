@@ -102,7 +102,7 @@ pub(crate) struct Assemble {
     /// The members: block devices or files, in any order.
     #[arg(value_name = "MEMBER", required = true)]
     members: Vec<PathBuf>,
-    /// Start it although data may be wrong.
+    /// Start it although data may be wrong, or a device is none of its members.
     #[arg(long)]
     force: bool,
     #[command(flatten)]

@@ -40,6 +40,9 @@ pub(crate) fn assemble(
     let candidates: Vec<Candidate> =
         candidates.collect::<Result<_, _>>().map_err(|e| Error::Failed(e.to_string()))?;
     let assembly = Assembly::of(&candidates, None).map_err(|e| Error::BadInput(e.to_string()))?;
+    // The newest may only be so because it is damaged.
+    let events = superblock(&candidates, assembly.newest)?.events;
+    check_count("superblock: events", events, &candidates[assembly.newest].name)?;
     check_start(&assembly, &candidates, force)?;
     let newest = superblock(&candidates, assembly.newest)?.clone();
     is_wanted(&newest.array_uuid.to_string())?;
@@ -57,8 +60,11 @@ pub(crate) fn assemble(
             Some((&devices[found], candidates[found].superblock.as_ref().ok()?))
         })
         .collect();
-    let generation = generation(&by_role);
-    check_counts(&newest, generation, &candidates[assembly.newest].name)?;
+    let newest_log = generation(&by_role);
+    if let Some((generation, member)) = newest_log {
+        check_count("log: generation", generation, &member.display().to_string())?;
+    }
+    let generation = newest_log.map_or(0, |(generation, _)| generation);
     // By the parity of which members it may be wrong what is computed: any.
     let mut parity_on = None;
     let resync = match &assembly.resync {
@@ -163,17 +169,14 @@ pub(crate) fn assemble(
     Ok(Found { array, uuid: newest.array_uuid.to_string(), lines })
 }
 
-/// What counts on from here has no end. No array counts so far that is not damaged.
-fn check_counts(newest: &Superblock, generation: u64, name: &str) -> Result<(), Error> {
-    const MOST: u64 = u64::MAX >> 1;
-    let counts = [("superblock", "events", newest.events), ("log", "generation", generation)];
-    match counts.into_iter().find(|(_, _, count)| *count > MOST) {
-        Some((whose, what, count)) => Err(Error::BadInput(format!(
-            "{name}: {whose}: {what} is {count}, which no array reaches: it is damaged; assemble the \
-             array without this member"
-        ))),
-        None => Ok(()),
+/// What is counted on from here. No array counts so far that is not damaged.
+fn check_count(what: &str, count: u64, name: &str) -> Result<(), Error> {
+    if count <= u64::MAX >> 1 {
+        return Ok(());
     }
+    Err(Error::BadInput(format!(
+        "{name}: {what} is {count}, which no array reaches: it is damaged; assemble the array without this member"
+    )))
 }
 
 /// Says which members are not there.
@@ -316,16 +319,13 @@ fn check_usable(assembly: &Assembly) -> Result<(), Error> {
 }
 
 fn check_start(assembly: &Assembly, candidates: &[Candidate], force: bool) -> Result<(), Error> {
-    if !force {
-        check_usable(assembly)?;
-    }
     let lines = assembly.lines().join("; ");
     match &assembly.start {
-        Start::Complete | Start::Degraded { .. } => Ok(()),
-        Start::DirtyDegraded { .. } if force => Ok(()),
+        Start::Complete | Start::Degraded { .. } | Start::DirtyDegraded { .. } if force => Ok(()),
+        Start::Complete | Start::Degraded { .. } => check_usable(assembly),
         Start::DirtyDegraded { missing } => Err(Error::Failed(format!(
-            "the array was not stopped in order, and {} missing: what is computed for that may be \
-             wrong; --force starts it ({lines})",
+            "members may differ (the array was not stopped in order, or before all was equal), and {} \
+             missing: what is computed for that may be wrong; --force starts it ({lines})",
             numbers(missing)
         ))),
         Start::TooFew { missing, most } => Err(Error::BadInput(format!(

@@ -139,6 +139,8 @@ impl Metadata {
     pub(crate) fn intend(&mut self, range: Range<u64>) -> Version {
         if !self.is_dirty {
             self.marked = self.set_dirty(true);
+        } else if self.bitmap.is_none() {
+            self.resync_from_the_first();
         }
         let marked = self.bitmap.as_mut().and_then(|bitmap| bitmap.mark(range));
         if marked.is_some() {
@@ -146,6 +148,21 @@ impl Metadata {
             self.marked = self.changed;
         }
         self.marked
+    }
+
+    /// A resync that an earlier server began goes on from where it was; what is written from now on may differ before
+    /// that as well, and without a bitmap or logs nothing else says so.
+    fn resync_from_the_first(&mut self) {
+        let is_begun = |one: &Superblock| {
+            one.ppl_at().is_none() && one.in_sync_to.is_some_and(|bytes| bytes > 0)
+        };
+        if !self.superblocks.iter().flatten().any(is_begun) {
+            return;
+        }
+        for superblock in self.superblocks.iter_mut().flatten() {
+            superblock.in_sync_to = Some(0);
+        }
+        self.marked = self.touch();
     }
 
     /// The members have the same in a range again, and nothing is written there.

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::path::Path;
 
 use trimtab_array::Layout;
 use trimtab_block::DirectBuffer;
@@ -24,10 +25,13 @@ pub(crate) struct Recovered {
     pub(crate) damaged_on: Vec<usize>,
 }
 
-/// The newest number of the logs of these members.
-pub(crate) fn generation(members: &[Member<'_>]) -> u64 {
-    let logs = members.iter().flatten().filter_map(|(device, own)| device.metadata.ppl(own).ok());
-    logs.flatten().map(|(header, _)| header.generation).max().unwrap_or(0)
+/// The newest number of the logs of these members, and which of them has it.
+pub(crate) fn generation<'a>(members: &[Member<'a>]) -> Option<(u64, &'a Path)> {
+    let numbered = |(device, own): &(&'a MemberDevice, &'a Superblock)| {
+        let (header, _) = device.metadata.ppl(own).ok()??;
+        Some((header.generation, device.path.as_path()))
+    };
+    members.iter().flatten().filter_map(numbered).max()
 }
 
 /// Makes the parity fit where the logs say that writes were under way.

@@ -13,7 +13,7 @@ use crate::progress::during;
 pub(crate) fn end<I: Exportable>(
     names: Option<&[String]>,
     force: bool,
-    end: impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
+    end: impl Fn(&RunDirectory<I>, &str, bool) -> Result<(), Error>,
 ) -> Result<()> {
     let home = RunDirectory::from_environment();
     let names = match names {
@@ -22,13 +22,19 @@ pub(crate) fn end<I: Exportable>(
     };
     // None is ended if one of them is not there.
     names.iter().try_for_each(|name| home.find(name).map(drop))?;
-    let mut remaining: Vec<_> = names.iter().collect();
-    remaining.dedup();
+    let mut remaining: Vec<&String> = Vec::new();
+    for name in &names {
+        if !remaining.contains(&name) {
+            remaining.push(name);
+        }
+    }
+    // One that is used by another one goes after that, and by force only what does not go otherwise.
+    let mut forced = force && remaining.len() == 1;
     loop {
         let before = remaining.len();
         let mut errors = Vec::new();
         for name in std::mem::take(&mut remaining) {
-            let work = || end_one(&home, name, force, &end);
+            let work = || end_one(&home, name, forced, &end);
             match during(&format!("ending `{name}`"), work) {
                 Ok(left) => left.iter().for_each(|line| log::line(line)),
                 Err(error) => {
@@ -37,13 +43,24 @@ pub(crate) fn end<I: Exportable>(
                 }
             }
         }
-        // One may have been used by another one that is gone now.
-        if remaining.is_empty() || remaining.len() == before {
-            let last = errors.pop();
-            errors.into_iter().for_each(|error| _ = exit::code(Err(error)));
-            return last.map_or(Ok(()), Err);
+        if remaining.is_empty() {
+            return Ok(());
+        }
+        if remaining.len() == before {
+            if forced == force {
+                return Err(all_but_one_told(errors));
+            }
+            forced = true;
         }
     }
+}
+
+/// Tells all errors but one: the one that gives the exit code, which is not the user's fault if any is not.
+fn all_but_one_told(mut errors: Vec<anyhow::Error>) -> anyhow::Error {
+    let last = errors.iter().rposition(|error| !exit::is_bad_input(error));
+    let last = errors.remove(last.unwrap_or(errors.len() - 1));
+    errors.into_iter().for_each(|error| _ = exit::code(Err(error)));
+    last
 }
 
 /// The error, which says whose it is.
@@ -57,12 +74,12 @@ fn end_one<I: Exportable>(
     home: &RunDirectory<I>,
     name: &str,
     force: bool,
-    end: &impl Fn(&RunDirectory<I>, &str) -> Result<(), Error>,
+    end: &impl Fn(&RunDirectory<I>, &str, bool) -> Result<(), Error>,
 ) -> Result<Option<String>> {
     let status = home.find(name)?;
     export::before_end(home, name, &status, force)?;
     let mounted = match &status {
-        Status::Running(info) | Status::Stopped(info) => match end(home, name) {
+        Status::Running(info) | Status::Stopped(info) => match end(home, name, force) {
             Err(Error::NoAnswer(_)) if force => home.end(name)?,
             // It was killed in the meantime.
             Err(_) if matches!(home.find(name), Ok(Status::Dead)) => {

@@ -127,7 +127,8 @@ fn hint(error: &anyhow::Error) -> Option<String> {
     Some(hint.to_owned())
 }
 
-fn is_bad_input(error: &anyhow::Error) -> bool {
+/// Whether the user has asked for what cannot be.
+pub(crate) fn is_bad_input(error: &anyhow::Error) -> bool {
     error.is::<BadInput>()
         || error.downcast_ref::<trimtab_trace::Error>().is_some_and(|e| e.is_bad_input())
         || error.downcast_ref::<trimtab_record::Error>().is_some_and(|e| e.is_bad_input())

@@ -246,6 +246,23 @@ fn stop_in_order_does_not_forget_what_may_be_wrong() {
     arrays.done(&["stop", "some"], &[]);
 }
 
+/// The doubt ends when another device has taken the member's place: the next one that is lost is not asked for.
+#[test]
+fn what_may_be_wrong_is_forgotten_when_nothing_is_missing() {
+    let Some(arrays) = Arrays::new(&[]) else { return };
+    let files = arrays.files(&["a", "b", "c", "d"], 10);
+    arrays.done(&["create", "some", "--level", "5", "--rate", "1M"], &files[..3]);
+    arrays.done(&["fail", "some", "1"], &[]);
+    assert!(arrays.stat("some")["in_doubt"].as_u64() > Some(0));
+    arrays.done(&["add", "some", &files[3]], &[]);
+    arrays.wait_for_rebuild("some");
+    wait_until("the bits are cleared", || arrays.stat("some")["state"] == "clean");
+    arrays.done(&["fail", "some", "0"], &[]);
+    arrays.done(&["stop", "some"], &[]);
+    arrays.done(&["assemble", "some"], &[files[2].clone(), files[3].clone()]);
+    arrays.done(&["stop", "some"], &[]);
+}
+
 #[test]
 fn member_that_does_not_write_is_failed_for_good() {
     let Some(arrays) = Arrays::new(&[]) else { return };

@@ -390,7 +390,7 @@ fn bad_input_changes_nothing() {
     testdisk::run("mkfs.ext4", &["-q", "-F", &files[1]]);
     let holds = "holds an ext2, ext3 or ext4 file system: --force overwrites it";
     arrays.fails(&level5, &files, 2, holds);
-    arrays.done(&[&level5[..], &["--force"]].concat(), &files);
+    arrays.done(&[&level5[..], &["--force", "--assume-clean"]].concat(), &files);
     arrays.fails(&["create", "bad", "--level", "5"], &files, 2, "the array already exists");
     let in_use = "is a member of the array `bad`";
     arrays.fails(&["create", "other", "--level", "5"], &files, 2, in_use);

@@ -71,7 +71,7 @@ impl fmt::Display for Start {
             }
             Self::DirtyDegraded { missing } => write!(
                 f,
-                "not stopped in order, and without member {}: what is computed for it may be wrong",
+                "members may differ, and without member {}: what is computed for it may be wrong",
                 Numbers(missing)
             ),
             Self::TooFew { missing, most } => {

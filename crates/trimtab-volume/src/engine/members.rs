@@ -340,7 +340,8 @@ impl Engine {
         if let Some(line) = doubt::line(in_doubt) {
             warn(format_args!("{line}"));
             self.in_doubt += in_doubt;
-            self.doubts = true;
+            // With partial parity logs what is not equal is told from the logs.
+            self.doubts = self.logs.is_none();
         }
     }
 

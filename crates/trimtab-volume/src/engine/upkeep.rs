@@ -64,6 +64,7 @@ impl Engine {
             self.metadata.settle(range);
         }
         if regions.is_clean() && self.waiting.is_empty() && self.held.is_empty() {
+            self.doubts = false;
             self.metadata.set_dirty(false);
         }
     }
@@ -199,9 +200,11 @@ impl Engine {
             Work::Correct | Work::Abandoned => {}
             Work::Resync => {
                 self.figures.resynced(mismatches);
+                let is_whole = self.degraded() == 0;
                 let mut regions = self.shared.regions();
                 self.tasks.resynced(&window.stripes, &self.layout, &mut regions);
-                if regions.is_synced() {
+                // Where a member was lost meanwhile nothing is equal by that.
+                if regions.is_synced() && is_whole {
                     self.metadata.resynced();
                 }
             }

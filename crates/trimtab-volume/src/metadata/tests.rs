@@ -144,3 +144,29 @@ fn job_that_could_not_begin_is_done_again() {
     assert!(again.all && again.sync_first && again.version == job.version);
     assert!(again.superblocks[0].as_ref().unwrap().in_sync_to.is_none());
 }
+
+/// A resync goes on from where it was, until something is written that may be before that.
+#[test]
+fn write_during_a_resync_without_a_bitmap_begins_it_anew() {
+    let with_bitmap = metadata();
+    let begun = with_bitmap.superblocks.iter().flatten().map(|one| {
+        let consistency = Consistency::Resync;
+        Some(Superblock { in_sync_to: Some(50 * MIB), consistency, ..one.clone() })
+    });
+    let mut metadata = Metadata::new(begun.collect(), None);
+    assert!(metadata.is_dirty());
+    let needed = metadata.intend(0..MIB);
+    assert!(!metadata.is_written(needed));
+    let job = write(&mut metadata);
+    assert!(metadata.is_written(needed));
+    assert!(job.superblocks.iter().flatten().all(|one| one.in_sync_to == Some(0)));
+    let again = metadata.intend(0..MIB);
+    assert!(metadata.is_written(again) && metadata.take_job(NOW).is_none());
+    // With a bitmap its bits say that.
+    let mut metadata = self::metadata();
+    metadata.superblocks.iter_mut().flatten().for_each(|one| one.in_sync_to = Some(50 * MIB));
+    metadata.is_dirty = true;
+    _ = metadata.intend(0..MIB);
+    let written = write(&mut metadata).superblocks;
+    assert!(written.iter().flatten().all(|one| one.in_sync_to == Some(50 * MIB)));
+}

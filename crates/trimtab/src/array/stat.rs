@@ -253,8 +253,11 @@ fn watch(array: &Array, args: &Args) -> Result<()> {
             out.flush()?;
         } else {
             let (start, end) = if terminal { ("\r", "\x1b[K") } else { ("", "\n") };
+            // A line that wraps cannot be written over.
+            let width = console::width().map_or(usize::MAX, |width| width.saturating_sub(1));
+            let line: String = line(&before, &stat).chars().take(width).collect();
             let mut out = console::screen();
-            write!(out, "{start}{}{end}", escaped(&line(&before, &stat)))?;
+            write!(out, "{start}{}{end}", escaped(&line))?;
             out.flush()?;
         }
         before = stat;
@@ -271,14 +274,12 @@ fn line(before: &Stat, stat: &Stat) -> String {
         format!("{what} p50 {p50} p99 {p99} max {max}")
     };
     let mut line = format!(
-        "{} IOPS  read {}/s  written {}/s  in flight {}  computed {}/s  {}  {}  {}",
+        "{} IOPS  read {}/s  written {}/s  in flight {}  computed {}/s  {}",
         count(rate(all(stat), all(before))),
         bytes(rate(stat.reads.bytes, before.reads.bytes)),
         bytes(rate(stat.writes.bytes, before.writes.bytes)),
         stat.in_flight,
         count(rate(stat.computed, before.computed)),
-        took("reads", &stat.read_buckets_ns, &before.read_buckets_ns),
-        took("writes", &stat.write_buckets_ns, &before.write_buckets_ns),
         state(stat),
     );
     for (place, member) in stat.members.iter().enumerate() {
@@ -289,5 +290,7 @@ fn line(before: &Stat, stat: &Stat) -> String {
             line += &format!("  member {place} replaced {}", share(*done, *all));
         }
     }
-    line
+    let reads = took("reads", &stat.read_buckets_ns, &before.read_buckets_ns);
+    let writes = took("writes", &stat.write_buckets_ns, &before.write_buckets_ns);
+    line + "  " + &reads + "  " + &writes
 }

@@ -32,5 +32,5 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let names = (!args.all).then_some(args.names.as_slice());
-    end(names, args.force, |home, name| Array::find(home, name)?.stop(args.force))
+    end(names, args.force, |home, name, force| Array::find(home, name)?.stop(force))
 }

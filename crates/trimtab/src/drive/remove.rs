@@ -32,5 +32,5 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<()> {
     let names = (!args.all).then_some(args.names.as_slice());
-    end(names, args.force, |home, name| Drive::find(home, name)?.remove(args.force))
+    end(names, args.force, |home, name, force| Drive::find(home, name)?.remove(force))
 }

@@ -27,7 +27,9 @@ impl Arrays {
     /// `None`, with a note, if the machine lacks something.
     pub(crate) fn new(programs: &[&'static str]) -> Option<Self> {
         let bench = Bench::new(programs)?;
-        let members = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir());
+        let in_memory = tempfile::tempdir_in("/dev/shm").ok();
+        let members = in_memory.filter(|directory| takes_direct(directory.path()));
+        let members = members.map_or_else(tempfile::tempdir, Ok);
         Some(Self { bench, members: members.expect("a temporary directory") })
     }
 
@@ -175,6 +177,14 @@ impl Arrays {
         }
         found
     }
+}
+
+/// Whether files there are opened for direct I/O: those of tmpfs are not before Linux 6.6.
+fn takes_direct(directory: &Path) -> bool {
+    let file = directory.join("direct");
+    let opened = File::options().create(true).write(true).custom_flags(O_DIRECT).open(&file);
+    _ = fs::remove_file(file);
+    opened.is_ok()
 }
 
 fn files(directory: &Path, names: &[&str], mib: u64) -> Vec<String> {

@@ -41,6 +41,9 @@ pub(crate) struct Metadata {
     events: u64,
     /// The superblocks say that members may differ.
     is_dirty: bool,
+    /// A resync that an earlier server began goes on from where it was. What is written from now on may differ before
+    /// that as well, and without a bitmap or logs nothing else will say so.
+    resumes: bool,
     changed: Version,
     written: Version,
     /// The last change that a write can wait for: a bit that was set, or that members may differ.
@@ -58,11 +61,15 @@ impl Metadata {
     pub(crate) fn new(superblocks: Vec<Option<Superblock>>, bitmap: Option<Bitmap>) -> Self {
         let events = superblocks.iter().flatten().map(|one| one.events).max().unwrap_or(1);
         let is_dirty = superblocks.iter().flatten().any(|one| one.in_sync_to.is_some());
+        let is_begun = |one: &Superblock| one.in_sync_to.is_some_and(|bytes| bytes > 0);
+        let resumes = bitmap.is_none()
+            && superblocks.iter().flatten().any(|one| one.ppl_at().is_none() && is_begun(one));
         Self {
             superblocks,
             bitmap,
             events,
             is_dirty,
+            resumes,
             changed: Version(0),
             written: Version(0),
             marked: Version(0),
@@ -106,12 +113,14 @@ impl Metadata {
         if self.is_dirty == is_dirty {
             return self.changed;
         }
-        self.is_dirty = is_dirty;
+        (self.is_dirty, self.resumes) = (is_dirty, false);
         self.sync_first |= !is_dirty;
-        for superblock in self.superblocks.iter_mut().flatten() {
-            superblock.in_sync_to = is_dirty.then_some(0);
-        }
+        self.set_in_sync_to(is_dirty.then_some(0));
         self.touch()
+    }
+
+    fn set_in_sync_to(&mut self, bytes: Option<u64>) {
+        self.superblocks.iter_mut().flatten().for_each(|one| one.in_sync_to = bytes);
     }
 
     /// All of the members has been resynchronised. With partial parity logs the superblocks say that:
@@ -123,9 +132,7 @@ impl Metadata {
         if !self.superblocks.iter().flatten().any(is_waiting) {
             return;
         }
-        for superblock in self.superblocks.iter_mut().flatten() {
-            superblock.in_sync_to = Some(0);
-        }
+        self.set_in_sync_to(Some(0));
         self.sync_first = true;
         self.touch();
     }
@@ -139,8 +146,9 @@ impl Metadata {
     pub(crate) fn intend(&mut self, range: Range<u64>) -> Version {
         if !self.is_dirty {
             self.marked = self.set_dirty(true);
-        } else if self.bitmap.is_none() {
-            self.resync_from_the_first();
+        } else if std::mem::take(&mut self.resumes) {
+            self.set_in_sync_to(Some(0));
+            self.marked = self.touch();
         }
         let marked = self.bitmap.as_mut().and_then(|bitmap| bitmap.mark(range));
         if marked.is_some() {
@@ -148,21 +156,6 @@ impl Metadata {
             self.marked = self.changed;
         }
         self.marked
-    }
-
-    /// A resync that an earlier server began goes on from where it was; what is written from now on may differ before
-    /// that as well, and without a bitmap or logs nothing else says so.
-    fn resync_from_the_first(&mut self) {
-        let is_begun = |one: &Superblock| {
-            one.ppl_at().is_none() && one.in_sync_to.is_some_and(|bytes| bytes > 0)
-        };
-        if !self.superblocks.iter().flatten().any(is_begun) {
-            return;
-        }
-        for superblock in self.superblocks.iter_mut().flatten() {
-            superblock.in_sync_to = Some(0);
-        }
-        self.marked = self.touch();
     }
 
     /// The members have the same in a range again, and nothing is written there.
